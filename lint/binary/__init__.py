@@ -1,0 +1,1 @@
+"""Compiled-code witnesses: containers, fatbins, cubins, source lines, driver declarations."""

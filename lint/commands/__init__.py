@@ -1,0 +1,1 @@
+"""One command of the command line a module; `ptxguard.cli` imports only the one that is called."""
