@@ -1,0 +1,210 @@
+"""Facts that pass between the layers, all frozen: PTX instructions, bulk copies, verdicts, copy sites."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ptxguard.finding import Evidence, KernelPlace
+    from ptxguard.location import Span
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of a PTX instruction; offsets are into the parsed text.
+
+    Attributes:
+        kind: register (`%r1`, `p`), placeholder (`%0`, `%[dst]`, `$0`), immediate, address (`[r+16]`, also with
+            a tensor map and coordinates inside), vector (`{a, b}`), symbol, sink (`_`), negated (`!p`), other.
+        text: as written.
+        start: offset of its first character.
+        end: offset behind its last character.
+        children: parts of an address (base, offset, coordinates as a vector) or of a vector, in order.
+    """
+
+    kind: str
+    text: str
+    start: int
+    end: int
+    children: tuple[Operand, ...] = ()
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One PTX instruction.
+
+    Attributes:
+        opcode: the whole dotted text with all modifiers in source order, no spaces.
+        predicate: `@p` or `@!%0` as written, or None.
+        operands: in order.
+        start: offset of the first character of the mnemonic (behind the guard).
+        mnemonic_end: offset behind the dotted opcode.
+        end: offset behind the `;` (or behind the last operand where it is missing).
+    """
+
+    opcode: str
+    predicate: str | None
+    operands: tuple[Operand, ...]
+    start: int
+    mnemonic_end: int
+    end: int
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The dotted pieces: `("cp", "async", "bulk", "tensor", "2d", "shared::cluster", …)`."""
+        return tuple(self.opcode.split("."))
+
+
+@dataclass(frozen=True)
+class BulkCopy:
+    """A bulk copy (`cp.async.bulk`, `cp.async.bulk.tensor`) taken apart.
+
+    Attributes:
+        instruction: the instruction itself.
+        dims: tensor rank 1 to 5, 0 for a plain bulk copy.
+        mode: tile, im2col, im2col::w, im2col::w::128, tile::gather4, tile::scatter4, im2col_no_offs; "" for plain.
+        destination_space: `shared::cluster`, `shared::cta`, `global`.
+        source_space: likewise.
+        multicast: whether `.multicast::cluster` is there.
+        cta_group: whether `.cta_group::1` or `::2` is there.
+        destination: the address operand written, or None where the operands could not be told apart.
+        mbarrier: the mbarrier operand, or None (stores have none).
+        unknown_modifiers: dotted pieces that the PTX ISA (9.x) does not list for this instruction.
+    """
+
+    instruction: Instruction
+    dims: int
+    mode: str
+    destination_space: str
+    source_space: str
+    multicast: bool
+    cta_group: bool
+    destination: Operand | None
+    mbarrier: Operand | None
+    unknown_modifiers: tuple[str, ...] = ()
+
+    @property
+    def opcode(self) -> str:
+        """The whole dotted opcode."""
+        return self.instruction.opcode
+
+    @property
+    def is_cluster_load(self) -> bool:
+        """Global to `shared::cluster`: the form that becomes a syscall on sm_12x."""
+        return self.destination_space == "shared::cluster" and self.source_space == "global"
+
+
+@dataclass(frozen=True)
+class ClusterVerdict:
+    """How large the cluster is in which an instruction runs.
+
+    Attributes:
+        verdict: one, larger or undecided.
+        reason: one sentence; for undecided it says what is missing.
+        evidence: file and line of every fact used, in both directions.
+        launches_in_sight: whether every kernel reached is launched somewhere in the tree.
+    """
+
+    verdict: str
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+    launches_in_sight: bool = False
+
+    def record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "verdict": self.verdict,
+            "reason": self.reason,
+            "evidence": [item.record() for item in self.evidence],
+        }
+
+
+@dataclass(frozen=True)
+class AddressVerdict:
+    """Whose shared memory the destination and the mbarrier name.
+
+    Attributes:
+        destination: local, peer or unknown.
+        mbarrier: likewise.
+        reason: one sentence about the destination.
+        evidence: roots and mappings with file and line.
+    """
+
+    destination: str
+    mbarrier: str
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The destination's verdict: it decides (`CONTRACT.md`, "Two proofs")."""
+        return self.destination
+
+    def record(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {
+            "destination": self.destination,
+            "mbarrier": self.mbarrier,
+            "verdict": self.destination,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class CopySite:
+    """One bulk copy at one place of the source, with everything known about it.
+
+    Attributes:
+        span: the mnemonic's characters (first piece where it is cut).
+        end_span: the last piece of the mnemonic; equal to `span` where it is not cut.
+        kind: cpp_inline_asm, python_string, ptx or wrapper.
+        copy: the instruction taken apart.
+        function: qualified name of the enclosing function or macro, or None.
+        targets: target name -> compiled, excluded or unknown (what the guards say).
+        on_target: target name -> syscall, native or rejected (what ptxas does with the form).
+        cluster: cluster size with reason.
+        address: owner of destination and mbarrier with reason.
+        kernels: kernels that reach it.
+        evidence: the chain: asm, macros, guards, calls, kernels, launches, address roots.
+        space_spans: the source characters of `cluster` in the destination's `shared::cluster`, for a fix;
+            empty where they cannot be rewritten at this place alone.
+        public: whether it stands in a header declared public.
+        uses_setmaxnreg: whether a kernel that reaches it uses `setmaxnreg`.
+        cta_form_missing_below: toolkit version for which the guards let the cta form through though the
+            toolkit lacks it, or None.
+    """
+
+    span: Span
+    end_span: Span
+    kind: str
+    copy: BulkCopy
+    function: str | None
+    targets: dict[str, str]
+    on_target: dict[str, str]
+    cluster: ClusterVerdict
+    address: AddressVerdict
+    kernels: tuple[KernelPlace, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    space_spans: tuple[Span, ...] = ()
+    public: bool = False
+    uses_setmaxnreg: bool = False
+    cta_form_missing_below: tuple[int, int] | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The JSON form of `ptxguard sites`."""
+        return {
+            "path": self.span.path,
+            "line": self.span.line,
+            "column": self.span.column,
+            "kind": self.kind,
+            "opcode": self.copy.opcode,
+            "destination_space": self.copy.destination_space,
+            "source_space": self.copy.source_space,
+            "multicast": self.copy.multicast,
+            "function": self.function,
+            "targets": self.targets,
+            "on_target": self.on_target,
+            "cluster": self.cluster.record(),
+            "address": self.address.record(),
+        }
