@@ -11,7 +11,7 @@ import click
 from ptxguard import __version__
 from ptxguard.errors import PtxguardError
 
-# command name -> one line for `--help`; the module is ptxguard.commands.<name>, its click command is `command`.
+# command -> one line for `--help`; the module is ptxguard.commands.<name>, its click command is `command`.
 COMMANDS = {
     "check": "Check CUDA, C++ and PTX source for copies that call the driver.",
     "sites": "List every bulk copy of the source, worth a finding or not.",
