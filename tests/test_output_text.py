@@ -137,10 +137,8 @@ def test_targets_are_grouped_by_what_happens_there():
         on_target={"sm_90a": "native", "sm_120": "syscall", "sm_120a": "syscall", "sm_121": "syscall"},
     )
     flat = " ".join(text_of(site).split())
-    assert (
-        "native on sm_90a; driver call if its guard holds on sm_120; driver call on sm_120a; not compiled on sm_121"
-        in flat
-    )
+    assert "native on sm_90a; driver call if its guard holds on sm_120; driver call on sm_120a;" in flat
+    assert "not compiled on sm_121" in flat
 
 
 def test_summary_counts_and_hidden_findings():
