@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeAlias
 
 from lark import Token
@@ -12,7 +13,11 @@ from ptxguard.source.ptxsyntax import Directive, Label, Scope
 Statement: TypeAlias = Instruction | Directive | Label | Scope
 _Piece: TypeAlias = Token | Operand
 
-_BRACES = frozenset({"LBRACE", "RBRACE"})
+# The words of a directive: strings, comments, `.b32`, `shared::cta`, names, numbers, single signs.
+_WORDS = re.compile(
+    r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*(?:[^*]|\*(?!/))*\*/|\.[A-Za-z_]\w*'
+    r"|(?:%%?|\$\$)?[\w$](?:[\w$]|%\d+|%=|\$\{:uid\})*|\S"
+)
 
 
 class PtxBuilder:
@@ -35,13 +40,18 @@ class PtxBuilder:
                 statements.extend(item)
             elif not isinstance(item, Token):
                 statements.append(item)
-            elif item.type == "LABEL":
-                statements.append(Label(item[:-1].rstrip(), _start(item), _end(item)))
-            elif item.type == "LINE_DIRECTIVE":
-                statements.append(Directive((str(item),), "", _start(item), _end(item)))
-            elif item.type in _BRACES:
-                statements.append(Scope(str(item), _start(item), _end(item)))
+            elif item.type != "SEMICOLON":
+                statements.append(self._single(item))
         return tuple(statements)
+
+    def _single(self, token: Token) -> Statement:
+        """A statement of one token."""
+        start, end = _start(token), _end(token)
+        if token.type == "LABEL":
+            return Label(token[:-1].rstrip(), start, end)
+        if token.type == "LINE_DIRECTIVE":
+            return Directive((str(token),), "", start, end)
+        return self._directive(token) if token.type == "DIRECTIVE" else Scope(str(token), start, end)
 
     def instruction(self, items: list[_Piece]) -> Instruction:
         """Guard, opcode, operands and perhaps the `;`."""
@@ -60,17 +70,20 @@ class PtxBuilder:
             end,
         )
 
-    def directive(self, items: list[_Piece]) -> list[Statement]:
-        """A declaration, with the brace that ends it; `.reg` names are registers from here on."""
-        last = items[-1]
-        ended = isinstance(last, Token) and (last.type == "SEMICOLON" or last.type in _BRACES)
-        words = tuple(_text(item) for item in (items[:-1] if ended else items))
+    def declaration(self, items: list[Token]) -> list[Statement]:
+        """A directive with the `;` or the brace behind it."""
+        head, last = items
+        if last.type == "SEMICOLON":
+            return [self._directive(head, last)]
+        return [self._directive(head), self._single(last)]
+
+    def _directive(self, head: Token, semicolon: Token | None = None) -> Directive:
+        """Split a directive; `.reg` names are registers from here on."""
+        words = tuple(word for word in _WORDS.findall(head) if not word.startswith(("//", "/*")))
         if words[0] == ".reg":
             self._declare(words[1:])
-        if ended and _text(last) != ";":
-            brace = Scope(_text(last), _start(last), _end(last))
-            return [Directive(words, "", _start(items[0]), _end(items[-2])), brace]
-        return [Directive(words, ";" if ended else "", _start(items[0]), _end(last))]
+        end = _start(head) + len(head.rstrip()) if semicolon is None else _end(semicolon)
+        return Directive(words, ";" if semicolon is not None else "", _start(head), end)
 
     def _declare(self, words: tuple[str, ...]) -> None:
         """Remember the names of `.b32 a, b` and the families of `.b32 r<10>`."""
@@ -81,10 +94,6 @@ class PtxBuilder:
                 self._families[word] = int(words[index + 2])
             else:
                 self._registers.add(word)
-
-    def initializer(self, items: list[_Piece]) -> Operand:
-        """The braces behind `=`."""
-        return self._whole("other", items[0], items[-1])
 
     def operand(self, items: list[_Piece]) -> Operand:
         """Terms with operators between them: a constant expression, or a pair `p|q`."""
@@ -128,7 +137,7 @@ class PtxBuilder:
         """`[base + offset, coordinates…]`; the terms of the base stand beside each other."""
         parts: list[Operand] = []
         for item in items[1:]:
-            if isinstance(item, Token) and item.type in {"RSQB", "DOTWORD"}:
+            if isinstance(item, Token) and item.type in {"RSQB", "SUFFIX"}:
                 continue
             part = self._operand(item)
             parts.extend(part.children if part.kind == "other" and part.children else (part,))

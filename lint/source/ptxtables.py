@@ -8,7 +8,6 @@ import os
 import stat
 import sys
 import tempfile
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +75,7 @@ def _read_tables(path: Path) -> dict[str, Any] | None:
     if not payload or hashlib.sha256(payload).digest() != digest:
         return None
     try:
-        tables = marshal.load(BytesIO(payload))  # noqa: S302 (numbers and strings only, digest and owner checked)
+        tables = marshal.loads(payload)  # noqa: S302 (numbers and strings only, digest and owner checked)
     except (EOFError, ValueError, TypeError):
         return None
     return tables if isinstance(tables, dict) and tables.keys() == {"data", "memo"} else None
