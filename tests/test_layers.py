@@ -46,7 +46,7 @@ MODULES = modules()
 
 
 def imports_at_run_time(path):
-    """Names under `ptxguard` that a module imports, lazily or not; what only the type checker reads is left out."""
+    """Names under `ptxguard` that a module imports, lazily or not, less what only the type checker reads."""
     names = set()
     pending = [ast.parse(path.read_text("utf-8"))]
     while pending:

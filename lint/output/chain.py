@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ptxguard.output.style import LABEL, WIDTH, columns, printable
@@ -9,9 +10,10 @@ from ptxguard.output.style import LABEL, WIDTH, columns, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptxguard.finding import Evidence, Finding
+    from ptxguard.finding import Evidence, Finding, KernelPlace
     from ptxguard.output.style import Style
 
+_SCOPES = re.compile(r"\b(?:\w+::)+")
 KERNELS_SHOWN = 4
 LINKS_SHOWN = 4
 # From the host down to the instruction, then what the verdicts rest on.
@@ -25,7 +27,7 @@ def render_kernels(finding: Finding, style: Style) -> Iterator[str]:
         yield from style.field("kernels", "none in sight")
         return
     names = [
-        f"{kernel.name}{f' ({kernel.path}:{kernel.line})' if kernel.path else ''}"
+        f"{_short(kernel.name)}{f' ({kernel.path}:{kernel.line})' if kernel.path else ''}"
         for kernel in kernels[:KERNELS_SHOWN]
     ]
     yield from style.field("kernels", f"{len(kernels)}: {', '.join(names)}{_more(len(kernels) - len(names))}")
@@ -39,6 +41,8 @@ def render_chain(finding: Finding, style: Style) -> Iterator[str]:
     for index, item in enumerate(links, start=1):
         label = style.faint(("evidence" if index == 1 else "").ljust(LABEL - 2))
         text = printable(" ".join(item.text.split()))
+        if item.kind in ("kernel", "call"):
+            text = _SCOPES.sub("", text)
         head = f"{index}. {item.kind} {_place(item)}"
         if LABEL + columns(head) + columns(text) + 2 <= WIDTH:
             yield f"  {label}{head}  {text}\n"
@@ -50,27 +54,60 @@ def render_chain(finding: Finding, style: Style) -> Iterator[str]:
 
 
 def _one_chain(finding: Finding) -> list[Evidence]:
-    """Links of each kind in the order of `ORDER`; launch and kernel are those of one kernel."""
-    name = _launched_kernel(finding)
+    """The links of one kernel in the order of `ORDER`: launch, kernel, calls down to the copy, root."""
+    kernel = _launched_kernel(finding)
+    name = _short(kernel.name) if kernel is not None else ""
+    path = kernel.path if kernel is not None else None
     links: list[Evidence] = []
     for kind in ORDER:
         of_kind = [item for item in finding.evidence if item.kind == kind]
-        if kind in ("launch", "kernel") and name is not None:
-            of_kind = [item for item in of_kind if name in item.text][:1] or of_kind[:1]
-        links += of_kind[:LINKS_SHOWN]
+        if kind in ("launch", "kernel"):
+            chosen = [item for item in of_kind if name in item.text][:1]
+        elif kind == "call":
+            chosen = _calls_from(name, of_kind)
+        elif kind == "address":
+            chosen = ([item for item in of_kind if item.path == path] or of_kind)[:1]
+        else:
+            chosen = []
+        links += (chosen or of_kind)[:LINKS_SHOWN]
     return links
 
 
-def _launched_kernel(finding: Finding) -> str | None:
+def _calls_from(kernel: str, calls: list[Evidence]) -> list[Evidence]:
+    """The calls `caller calls callee` that lead from a kernel downwards, first found first."""
+    chain: list[Evidence] = []
+    name = kernel
+    while name:
+        step = next((item for item in calls if item not in chain and _caller(item) == name), None)
+        if step is None:
+            break
+        chain.append(step)
+        name = _short(step.text.partition(" calls ")[2].partition("<")[0])
+    return chain
+
+
+def _caller(item: Evidence) -> str:
+    return _short(item.text.partition(" calls ")[0])
+
+
+def _launched_kernel(finding: Finding) -> KernelPlace | None:
+    """The first kernel whose launch is in sight; else the first one."""
     launches = [item.text for item in finding.evidence if item.kind == "launch"]
-    names = [kernel.name.rsplit("::", 1)[-1] for kernel in finding.kernels]
-    return next((name for name in names if any(name in text for text in launches)), None)
+    for kernel in finding.kernels:
+        if any(_short(kernel.name) in text for text in launches):
+            return kernel
+    return finding.kernels[0] if finding.kernels else None
 
 
 def _place(item: Evidence) -> str:
     if item.path is None:
         return "-"
     return printable(f"{item.path}:{item.line}" if item.line is not None else item.path)
+
+
+def _short(name: str) -> str:
+    """The last component of a qualified name; the place beside it tells equal ones apart."""
+    return name.rsplit("::", 1)[-1]
 
 
 def _shorten(text: str, room: int) -> str:

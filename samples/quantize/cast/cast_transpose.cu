@@ -8,10 +8,22 @@ constexpr uint32_t kTransposeBytes = ptx::kTileRows * ptx::kTileCols * sizeof(fl
 
 // setmaxnreg exists on architecture-specific targets only.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM120_ALL)
-#define SAMPLE_SET_REGISTERS(direction, count) asm volatile("setmaxnreg." direction ".sync.aligned.u32 " #count ";")
-#else
-#define SAMPLE_SET_REGISTERS(direction, count)
+#define SAMPLE_HAS_SETMAXNREG 1
 #endif
+
+template <int kCount>
+__device__ __forceinline__ void warpgroup_reg_dealloc() {
+#ifdef SAMPLE_HAS_SETMAXNREG
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+#endif
+}
+
+template <int kCount>
+__device__ __forceinline__ void warpgroup_reg_alloc() {
+#ifdef SAMPLE_HAS_SETMAXNREG
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+#endif
+}
 
 __global__ void __launch_bounds__(2 * kGroup, 1)
     cast_transpose_kernel(const __grid_constant__ CUtensorMap input, const __grid_constant__ CUtensorMap output) {
@@ -23,10 +35,10 @@ __global__ void __launch_bounds__(2 * kGroup, 1)
   if (threadIdx.x == 0) ptx::mbarrier_init(&full, 1);
   __syncthreads();
   if (threadIdx.x < kGroup) {
-    SAMPLE_SET_REGISTERS("dec", 40);
+    warpgroup_reg_dealloc<40>();
     ptx::load_tile(tile, &input, x, y, &full, kTransposeBytes, threadIdx.x == 0);
   } else {
-    SAMPLE_SET_REGISTERS("inc", 232);
+    warpgroup_reg_alloc<232>();
     ptx::mbarrier_wait_parity(&full, 0);
     for (int i = threadIdx.x - kGroup; i < ptx::kTileRows * ptx::kTileCols; i += kGroup) {
       turned[(i % ptx::kTileCols) * ptx::kTileRows + i / ptx::kTileCols] = tile[i];
