@@ -1,4 +1,4 @@
-"""GPU targets: `sm_120a` parsed and ordered, the macros nvcc defines for it, and since which toolkit it exists."""
+"""GPU targets: `sm_120a` parsed and ordered, the macros nvcc defines for it, its first toolkit."""
 
 from __future__ import annotations
 
