@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import struct
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 from ptxguard.binary.driver import Declaration, find_libcuda, read_driver
+from ptxguard.commands.cost import command as cost
 from ptxguard.errors import BinaryError, ToolError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TILE_2D = "__cuda_syscall_cp_async_bulk_tensor_2d_tile_unicast"
+BULK = "__cuda_syscall_cp_async_bulk_unicast"
 REGCOUNT, FRAME_SIZE, MIN_STACK_SIZE = 0x2F, 0x11, 0x12
 
 
@@ -107,6 +111,43 @@ def test_the_loader_path_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "libcuda.so.1").symlink_to(library.name)
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{tmp_path}")
     assert find_libcuda() == library.resolve()
+
+
+def cost_text(*arguments: str) -> str:
+    result = CliRunner().invoke(cost, arguments, catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def cost_rows(*arguments: str) -> list[dict[str, Any]]:
+    return json.loads(cost_text(*arguments, "--output-format", "json"))["costs"]
+
+
+def test_declared_by_a_driver_comes_before_public(tmp_path: Path) -> None:
+    library = make_library(tmp_path, make_cubin(120, {TILE_2D: (15960, 88, 32), BULK: (72, 72, 32)}))
+    (tile,) = cost_rows("--syscall", TILE_2D, "--gpu", "RTX 5090", "--driver", str(library))
+    assert (tile["bytes_per_thread"], tile["mib"], tile["basis"]) == (15960, 3719.4, "declared by driver")
+    assert "999.88.77" in tile["source"]
+    (bulk,) = cost_rows("--syscall", BULK, "--gpu", "RTX 5090", "--driver", str(library))
+    assert (bulk["bytes_per_thread"], bulk["low_mib"], bulk["high_mib"]) == (72, 0.0, 3342.9)
+    assert "declares only 72 B" in bulk["source"]
+    assert "14448 B measured" in bulk["source"]
+    (gb10,) = cost_rows(
+        "--syscall", TILE_2D, "--gpu", "GB10", "--driver", str(library)
+    )  # not declared for sm_121
+    assert gb10["basis"] == "public measurement"
+
+
+def test_driver_alone_shows_its_table(tmp_path: Path) -> None:
+    library = make_library(tmp_path, make_cubin(120, {TILE_2D: (15960, 88, 32)}))
+    text = cost_text("--driver", str(library), "--gpu", "RTX 5090")
+    assert "Driver 999.88.77" in text
+    assert "15960" in text
+    assert "3719.4" in text
+    record = json.loads(cost_text("--driver", str(library), "--gpu", "RTX 5090", "--output-format", "json"))
+    assert record["declarations"] == [
+        {"sm": 120, "syscall": TILE_2D, "min_stack_bytes": 15960, "frame_bytes": 88, "registers": 32}
+    ]
 
 
 @pytest.mark.ptxas
