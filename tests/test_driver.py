@@ -25,7 +25,11 @@ REGCOUNT, FRAME_SIZE, MIN_STACK_SIZE = 0x2F, 0x11, 0x12
 
 
 def make_cubin(
-    sm: int, functions: dict[str, tuple[int, int, int]], undefined: str = "vprintf", abi: int = 8
+    sm: int,
+    functions: dict[str, tuple[int, int, int]],
+    undefined: str = "vprintf",
+    abi: int = 8,
+    table_first: bool = False,
 ) -> bytes:
     """A cubin of a string table, a symbol table and one `.nv.info`, laid out by the ELF specification."""
     strings, symbols = bytearray(b"\0"), bytearray(24)
@@ -38,16 +42,19 @@ def make_cubin(
         for attribute, value in zip((MIN_STACK_SIZE, FRAME_SIZE, REGCOUNT), sizes or (), strict=False):
             info += struct.pack("<BBHII", 4, attribute, 8, index, value)
     bodies = [b"", bytes(strings), bytes(symbols), bytes(info)]
-    offsets = [64 + sum(map(len, bodies[:index])) for index in range(4)]
+    begin = 64 + (
+        4 * 64 if table_first else 0
+    )  # drivers keep relocatable cubins with the section table first
+    offsets = [begin + sum(map(len, bodies[:index])) for index in range(4)]
     headers = b"".join(
         struct.pack("<IIQQQQIIQQ", 0, kind, 0, 0, offset, len(body), link, 0, 1, 0)
         for kind, link, offset, body in zip((0, 3, 2, 0x70000000), (0, 0, 1, 2), offsets, bodies, strict=True)
     )
     flags = 0x6000002 | sm << 8 if abi == 8 else 0x500500 | sm
     ident = b"\x7fELF\x02\x01\x01" + (b"\x41\x08" if abi == 8 else b"\x33\x07") + bytes(7)
-    table = offsets[3] + len(bodies[3])
+    table = 64 if table_first else offsets[3] + len(bodies[3])
     header = ident + struct.pack("<HHIQQQIHHHHHH", 2, 190, 1, 0, 0, table, flags, 64, 0, 0, 64, 4, 1)
-    return header + b"".join(bodies) + headers
+    return header + (headers + b"".join(bodies) if table_first else b"".join(bodies) + headers)
 
 
 def make_library(folder: Path, *cubins: bytes, name: str = "libcuda.so.999.88.77") -> Path:
@@ -63,7 +70,7 @@ def test_reads_every_target_and_only_defined_driver_functions(tmp_path: Path) ->
     new = make_cubin(
         120, {TILE_2D: (15960, 88, 32), "memcpy_helper": (640, 16, 12)}, undefined="__cuda_syscall_other"
     )
-    old = make_cubin(90, {TILE_2D: (13144, 88, 32)}, abi=7)
+    old = make_cubin(90, {TILE_2D: (13144, 88, 32)}, abi=7, table_first=True)
     table = read_driver(make_library(tmp_path, new, old))
     assert table.version == "999.88.77"
     assert table.declarations == (

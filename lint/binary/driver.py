@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SYSCALL_PREFIX = "__cuda_syscall_"
+_SHOWN = (f"{SYSCALL_PREFIX}cp_async_bulk_", f"{SYSCALL_PREFIX}aligned_malloc")
 
 _ELF64_LE = b"\x7fELF\x02\x01\x01"
 _FATBIN = struct.pack("<IHH", 0xBA55ED50, 1, 16)
 _EM_CUDA = 190
 _ABI_8 = 0x41  # EI_OSABI of cubins by newer tools; older ones have 0x33 and keep the target in other bits
-_SHT_SYMTAB, _SHT_CUDA_INFO = 2, 0x70000000
+_SHT_SYMTAB, _SHT_NOBITS, _SHT_CUDA_INFO = 2, 8, 0x70000000
+_WITHOUT_BYTES = (0x70000007, 0x70000009, 0x7000000A)  # SHT_CUDA_GLOBAL, _LOCAL, _SHARED: sizes only
 _FRAME_SIZE, _MIN_STACK_SIZE, _REGCOUNT = 0x11, 0x12, 0x2F  # EIATTR_*
 _FMT_SVAL = 4
 _KIND_ELF = 2
@@ -78,6 +80,10 @@ class DriverTable:
     path: str
     version: str
     declarations: tuple[Declaration, ...]
+
+    def of_copies(self) -> tuple[Declaration, ...]:
+        """The bulk-copy functions, and the allocator that device code reaches through malloc."""
+        return tuple(row for row in self.declarations if row.syscall.startswith(_SHOWN) and row.sm >= 90)
 
     def find(self, sm: int, syscall: str) -> Declaration | None:
         """The declaration for one function on one target, or None where the driver declares none."""
@@ -136,30 +142,44 @@ def _device_elfs(data: mmap.mmap) -> Iterator[bytes]:
     """Every cubin in the file, stored as it is or in a fatbin."""
     position = -1
     while (position := data.find(_ELF64_LE, position + 1)) >= 0:
-        size = _elf_size(data, position)
-        if size:
+        if size := _elf_size(data, position):
             yield data[position : position + size]
+            position += size - 1  # nothing of interest begins inside
     position = -1
     while (position := data.find(_FATBIN, position + 1)) >= 0:
         yield from _compressed_elfs(data, position)
 
 
 def _elf_size(data: mmap.mmap | bytes, start: int) -> int:
-    """Length of a cubin, whose section table stands last; 0 where the bytes are no cubin."""
+    """Length of a cubin, to the end of its last section; 0 where the bytes are no cubin.
+
+    The section table stands last in executable cubins and first in the relocatable ones of a driver.
+    """
     header = data[start : start + 64]
     if len(header) < 64 or struct.unpack_from("<H", header, 18)[0] != _EM_CUDA:
         return 0
-    table_offset = struct.unpack_from("<Q", header, 40)[0]
+    table: int = struct.unpack_from("<Q", header, 40)[0]
     entry_size, count = struct.unpack_from("<HH", header, 58)
-    end: int = table_offset + entry_size * count
-    return end if entry_size == 64 and count and start + end <= len(data) else 0
+    end = table + entry_size * count
+    if entry_size != 64 or not count or start + end > len(data):
+        return 0
+    for index in range(count):
+        place = start + table + 64 * index
+        kind = struct.unpack_from("<I", data, place + 4)[0]
+        offset, size = struct.unpack_from("<QQ", data, place + 24)
+        if kind not in (_SHT_NOBITS, *_WITHOUT_BYTES):
+            end = max(end, offset + size)
+    return end if start + end <= len(data) else 0
 
 
 def _compressed_elfs(data: mmap.mmap, start: int) -> Iterator[bytes]:
     """The compressed cubins of one fatbin container (plain ones are found by their own magic)."""
     position = start + 16
-    end = position + struct.unpack_from("<Q", data, start + 8)[0]
-    while position + 64 <= min(end, len(data)):
+    size = struct.unpack_from("<Q", data, start + 8)[0] if position <= len(data) else 0
+    end = position + size
+    if not 64 <= size <= len(data) - position:
+        return  # the magic by chance
+    while position + 64 <= end:
         kind, _, header_size, padded = struct.unpack_from("<HHIQ", data, position)
         compressed_size = struct.unpack_from("<I", data, position + 16)[0]
         flags, _, size = struct.unpack_from("<QQQ", data, position + 40)
@@ -167,7 +187,9 @@ def _compressed_elfs(data: mmap.mmap, start: int) -> Iterator[bytes]:
             return
         body = position + header_size
         if kind == _KIND_ELF and compressed_size and flags & (_LZ4 | _ZSTD):
-            yield _decompress(data[body : body + compressed_size], flags, size)
+            image = _decompress(data[body : body + compressed_size], flags, size)
+            if _elf_size(image, 0):
+                yield image
         position = body + padded
 
 
@@ -183,7 +205,7 @@ def _decompress(payload: bytes, flags: int, size: int) -> bytes:
 
 def _declarations(image: bytes) -> Iterator[Declaration]:
     """The driver functions that one cubin defines."""
-    if not _elf_size(image, 0):
+    if SYSCALL_PREFIX.encode() not in image:
         return
     flags = struct.unpack_from("<I", image, 48)[0]
     sm = flags >> 8 & 0xFF if image[7] == _ABI_8 else flags & 0xFF

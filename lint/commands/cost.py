@@ -58,7 +58,7 @@ def command(
 ) -> None:
     """Price a stack size or a syscall: the device memory that one context loses, on every card.
 
-    With --driver alone: all that the driver declares for its copy functions, with the price that follows.
+    With --driver alone: what the driver declares for its copy functions, with the price that follows.
     """
     cards = tuple(find_gpu(name) for name in gpu_names) or gpus()
     if list_gpus:
@@ -161,7 +161,8 @@ def _cost_line(card: Gpu, cost: Cost) -> str:
 
 def _show_declarations(table: DriverTable, cards: Sequence[Gpu], output_format: str) -> None:
     """Every declaration with its price on the cards of that target."""
-    rows = [(row, [card for card in cards if card.sm == f"sm_{row.sm}"]) for row in table.declarations]
+    shown = table.of_copies()
+    rows = [(row, [card for card in cards if card.sm == f"sm_{row.sm}"]) for row in shown]
     priced = [
         (row, card, price(card, declared_need(table, row, public_need(row.syscall))))
         for row, same in rows
@@ -169,7 +170,7 @@ def _show_declarations(table: DriverTable, cards: Sequence[Gpu], output_format: 
         if Target.parse(card.sm).calls_driver
     ]
     if output_format == "json":
-        declared = [vars(row) for row in table.declarations]
+        declared = [vars(row) for row in shown]
         costs = [_record(card, cost) | {"syscall": row.syscall} for row, card, cost in priced]
         driver = {"path": table.path, "version": table.version}
         click.echo(
@@ -178,7 +179,7 @@ def _show_declarations(table: DriverTable, cards: Sequence[Gpu], output_format: 
         return
     click.echo(f"Driver {table.version}, {table.path}: declared by its device functions, not measured")
     click.echo(f"{'sm':<5}{'syscall':<62}{'stack B':>8}{'frame B':>8}{'regs':>6}")
-    for row in table.declarations:
+    for row in shown:
         sizes = f"{row.min_stack_bytes:>8}{row.frame_bytes:>8}{row.registers:>6}"
         click.echo(f"{row.sm:<5}{row.syscall:<62}{sizes}")
     for sm in dict.fromkeys(card.sm for _, card, _ in priced):
