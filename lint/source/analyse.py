@@ -107,7 +107,7 @@ def _sites_of(
 
 
 def _needs_a_look(file: TreeFile, data: bytes) -> bool:
-    """Whether a file without asm may still be unreadable: bytes that are no text, a comment that never ends."""
+    """Whether a file without asm may still be unreadable: no text, or a comment that never ends."""
     if b"\0" in data or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return True
     if file.named or file.ending in (".cu", ".cuh"):

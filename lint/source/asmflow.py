@@ -12,12 +12,12 @@ from ptxguard.source.exprs import Node, parse_expression
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptxguard.source.callgraph import Owner
     from ptxguard.source.lexer import AsmStatement
+    from ptxguard.source.uses import Owner
 
 _OPCODE = re.compile(r"(?:^|[;{}]|\n)\s*(?:@!?%?[\w\[\]]+\s+)?([a-z][\w]*(?:\.[\w:]+)*)")
-# Opcodes that move or offset an address inside its owner's window (PTX ISA, "cvta", "mov", integer arithmetic).
-_KEEPS = frozenset("cvta mov cvt add sub selp mad lea".split())
+# Opcodes that move or offset an address inside its owner's window (PTX ISA, "cvta", "mov", "add").
+_KEEPS = frozenset(["cvta", "mov", "cvt", "add", "sub", "selp", "mad", "lea"])
 _HARMLESS = frozenset({"", ".reg", "setp"})
 
 
@@ -38,20 +38,23 @@ class AsmBinding:
     rank: Node | None = None
 
 
-def asm_bindings(statements: list[AsmStatement], owner: Owner, name: str) -> Iterator[AsmBinding]:
-    """Statements of a function that write a variable, with what they do to an address in it."""
+def asm_bindings(
+    statements: list[AsmStatement], owner: Owner, name: str, through: str = ""
+) -> Iterator[AsmBinding]:
+    """Statements of a function that write a variable (or `*variable`), with what they do to an address."""
     for statement in statements_in(statements, owner):
         written = [
             operand
             for operand in statement.operands
-            if operand.output and _root(operand.tokens.texts, operand.indices) == name
+            if operand.output and _root(operand.tokens.texts, operand.indices, through) == name
         ]
         if not written:
             continue
-        inputs = []
-        for operand in statement.operands:
-            if not operand.output or "+" in operand.constraint:
-                inputs.append(parse_expression(operand.tokens, operand.indices))
+        inputs = [
+            parse_expression(operand.tokens, operand.indices)
+            for operand in statement.operands
+            if not operand.output or "+" in operand.constraint
+        ]
         yield _effect(statement, tuple(inputs), name)
 
 
@@ -71,7 +74,9 @@ def statements_in(statements: list[AsmStatement], owner: Owner) -> Iterator[AsmS
             yield statement
 
 
-def _root(texts: list[str], indices: tuple[int, ...]) -> str:
+def _root(texts: list[str], indices: tuple[int, ...], through: str = "") -> str:
+    if through:
+        return texts[indices[1]] if len(indices) == 2 and texts[indices[0]] == through else ""
     return texts[indices[0]] if len(indices) == 1 else ""
 
 

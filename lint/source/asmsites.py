@@ -13,8 +13,8 @@ from ptxguard.source.flowfacts import Flow, union
 if TYPE_CHECKING:
     from ptxguard.model import BulkCopy, Instruction, Operand
     from ptxguard.source.address import AddressFlow
-    from ptxguard.source.callgraph import Owner
     from ptxguard.source.lexer import AsmOperand, AsmStatement
+    from ptxguard.source.uses import Owner
 
 _KEEPS = ("mov", "cvta", "cvt", "add", "sub")
 _MAX_DEPTH = 8

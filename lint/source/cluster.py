@@ -9,20 +9,21 @@ from ptxguard.finding import Evidence
 from ptxguard.model import ClusterVerdict
 from ptxguard.source.cuda import Function
 from ptxguard.source.exprs import parse_expression, split_arguments
-from ptxguard.source.launches import Launch, Launches, find_launches
 from ptxguard.source.launchconfig import ConfigReader
+from ptxguard.source.launches import Launch, Launches, find_launches
 from ptxguard.source.sizes import Size, sized
 from ptxguard.source.variables import bindings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ptxguard.source.callgraph import CallGraph, Owner
+    from ptxguard.source.callgraph import CallGraph
     from ptxguard.source.constants import Constants
+    from ptxguard.source.uses import Owner
 
 _CLUSTER_WORDS = (
-    "cluster_ctarank", "cluster_nctarank", "mapa", "map_shared_rank", "this_cluster", "barrier.cluster", "cluster_sync",
-    "multicast::cluster", "cluster_arrive", "block_rank_in_cluster",
+    "cluster_ctarank", "cluster_nctarank", "mapa", "map_shared_rank", "this_cluster", "barrier.cluster",
+    "cluster_sync", "multicast::cluster", "cluster_arrive", "block_rank_in_cluster",
 )  # fmt: skip
 
 
@@ -166,7 +167,7 @@ class ClusterSizes:
         what = how.get(launch.kind, "a launch call without attributes")
         return Size("one", f"launched by {what} ({launch.path}:{launch.line})", (here,))
 
-    def _required(self, use) -> Size:  # type: ignore[no-untyped-def]  # noqa: ANN001
+    def _required(self, use) -> Size:  # type: ignore[no-untyped-def]
         text = use.tokens.source(use.index, use.tokens.match.get(use.after, use.index) + 1)
         evidence = (Evidence("attribute", use.path, use.line, text),)
         value = self.constants.value(use.arguments[-1], use.unit) if use.arguments else None

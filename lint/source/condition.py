@@ -1,4 +1,4 @@
-"""Preprocessor expressions with three values: true, false, unknown, and "only because nobody defines a macro"."""
+"""Preprocessor expressions with three values, and whether one rests on a macro that nobody defines."""
 
 from __future__ import annotations
 
@@ -119,11 +119,11 @@ def evaluate(text: str, macros: Macros) -> Value:
         parser = _Parser(_split(text), macros)
         value = parser.ternary()
         return value if parser.at_end() else UNKNOWN
-    except (_Malformed, RecursionError):
+    except (_MalformedError, RecursionError):
         return UNKNOWN
 
 
-class _Malformed(Exception):
+class _MalformedError(Exception):
     pass
 
 
@@ -162,7 +162,7 @@ class _Parser:
 
     def expect(self, text: str) -> None:
         if not self.take(text):
-            raise _Malformed
+            raise _MalformedError
 
     def ternary(self) -> Value:
         condition = self.binary(0)
@@ -212,7 +212,7 @@ class _Parser:
             self.expect(")")
             return value
         if kind != "name":
-            raise _Malformed
+            raise _MalformedError
         if text == "defined":
             return self.defined()
         if text in ("true", "false"):
@@ -224,7 +224,7 @@ class _Parser:
         parenthesised = self.take("(")
         kind, name = self.peek()
         if kind != "name":
-            raise _Malformed
+            raise _MalformedError
         self.index += 1
         if parenthesised:
             self.expect(")")
@@ -233,7 +233,9 @@ class _Parser:
     def arguments(self) -> list[str]:
         """Arguments of a function-like macro as text."""
         self.expect("(")
-        found, current, depth = [], [], 0
+        found: list[str] = []
+        current: list[str] = []
+        depth = 0
         while not self.at_end():
             text = self.tokens[self.index][1]
             self.index += 1
@@ -246,7 +248,7 @@ class _Parser:
                 continue
             depth += (text == "(") - (text == ")")
             current.append(text)
-        raise _Malformed
+        raise _MalformedError
 
 
 def _apply(operator: str, left: Value, right: Value) -> Value:

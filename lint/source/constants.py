@@ -1,4 +1,4 @@
-"""Integer constants: literals, constexpr variables, enumerators, macros, template arguments, cute integers."""
+"""Integer constants: literals, constexpr variables, enumerators, macros, template arguments."""
 
 from __future__ import annotations
 

@@ -11,16 +11,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _LEVELS = {
-    "||": 1, "or": 1, "&&": 2, "and": 2, "|": 3, "bitor": 3, "^": 4, "xor": 4, "&": 5, "bitand": 5, "==": 6, "!=": 6,
-    "<": 7, ">": 7, "<=": 7, ">=": 7, "<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10, ".*": 11, "->*": 11,
+    "||": 1, "or": 1, "&&": 2, "and": 2, "|": 3, "bitor": 3, "^": 4, "xor": 4, "&": 5, "bitand": 5,
+    "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7, "<<": 8, ">>": 8, "+": 9, "-": 9,
+    "*": 10, "/": 10, "%": 10, ".*": 11, "->*": 11,
 }  # fmt: skip
 _SPELLED = {"or": "||", "and": "&&", "bitor": "|", "xor": "^", "bitand": "&", "not": "!", "compl": "~"}
 _ASSIGN = frozenset({"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="})
 _PREFIX = frozenset({"-", "+", "!", "~", "*", "&", "++", "--", "not", "compl"})
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "bit_cast"})
 _TYPE_WORDS = frozenset(
-    "const volatile unsigned signed int char short long float double bool void auto size_t uintptr_t intptr_t "
-    "__half half __nv_bfloat16 typename struct class half2 float2 float4 int2 int4 uint2 uint4 ptrdiff_t".split()
+    "const volatile unsigned signed int char short long float double bool void auto size_t uintptr_t "
+    "intptr_t __half half __nv_bfloat16 typename struct class half2 float2 float4 int2 int4 uint2 uint4 "
+    "ptrdiff_t".split()
 )
 _TYPE_TOKENS = frozenset({"::", "*", "&", "&&", "<", ">", ",", "..."})
 _MAX_DEPTH = 120
@@ -31,7 +33,8 @@ class Node:
     """A node of an expression.
 
     Attributes:
-        kind: name, number, string, call, member (`.`), arrow (`->`), index, unary, binary, assign, cond, cast, init, lambda, unknown.
+        kind: name, number, string, call, member (`.`), arrow (`->`), index, unary, binary, assign, cond,
+            cast, init, lambda, unknown.
         text: qualified name, operator, type or literal.
         parts: operands; for a call the callee, then the arguments; for a cond condition, yes, no.
         index: token index of its first or naming token.

@@ -18,8 +18,9 @@ RANK_BIT = 1 << 24
 # Calls that keep the owner of their first argument.
 CONVERSIONS = frozenset(
     "__cvta_generic_to_shared __cvta_shared_to_generic cast_smem_ptr_to_uint __nvvm_get_smem_pointer "
-    "raw_pointer_cast make_smem_ptr recast_ptr launder move forward assume_aligned __builtin_assume_aligned "
-    "uint32_t uint64_t uintptr_t size_t unsigned int to_address raw_smem_ptr_cast as_const".split()
+    "raw_pointer_cast make_smem_ptr recast_ptr launder move forward assume_aligned "
+    "__builtin_assume_aligned uint32_t uint64_t uintptr_t size_t unsigned int to_address "
+    "raw_smem_ptr_cast as_const".split()
 )
 # Warp-wide copies of a value: the value is the second argument (CUDA C++ guide, warp shuffle).
 SECOND_ARGUMENT = frozenset({"__shfl_sync", "__shfl_up_sync", "__shfl_down_sync"})

@@ -55,7 +55,7 @@ class Guard:
     def own_value(self, world: World) -> Value:
         """Value of this directive's own expression; 1 for `#else`."""
         name, _, rest = self.text[1:].strip().partition(" ")
-        if name.startswith("if(") or name.startswith("elif("):
+        if name.startswith(("if(", "elif(")):
             name, rest = name.partition("(")[0], "(" + name.partition("(")[2] + " " + rest
         name = re.sub(r"[^a-z].*", "", name) or name
         macros = world.macros_at(self.unit, self.offset)

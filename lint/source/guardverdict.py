@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Toolkits released so far: guards compare with these and with the one the project starts from.
 TOOLKITS = (
-    (11, 8), (12, 0), (12, 1), (12, 2), (12, 3), (12, 4), (12, 5), (12, 6), (12, 8), (12, 9), (13, 0), (13, 1), (13, 2),
-    (13, 3), (13, 4), (13, 5),
+    (11, 8), (12, 0), (12, 1), (12, 2), (12, 3), (12, 4), (12, 5), (12, 6), (12, 8), (12, 9),
+    (13, 0), (13, 1), (13, 2), (13, 3), (13, 4), (13, 5),
 )  # fmt: skip
 _FIRST_WITH_SM12X = (12, 8)
 
@@ -90,6 +90,17 @@ class GuardVerdicts:
     def _conditions(self, statement: AsmStatement) -> Iterator[Condition]:
         yield statement.unit.guard_at(statement.offset), True
         yield from statement.conditions
+
+    def doubt(self, statement: AsmStatement) -> str:
+        """Where no target compiles a statement by itself: `with NAME defined`; else empty."""
+        names: set[str] = set()
+        for worlds in self._worlds.values():
+            for world in worlds:
+                value = world.all_hold(list(self._conditions(statement)))
+                if value.truth:
+                    return ""
+                names |= value.assumed
+        return f"with {' or '.join(sorted(names))} defined" if names else ""
 
     def evidence(self, statement: AsmStatement) -> list[Evidence]:
         """Guards and macro values that make a statement what it is."""

@@ -16,9 +16,10 @@ from ptxguard.source.variables import Binding, bindings, body_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptxguard.source.callgraph import CallGraph, Owner
+    from ptxguard.source.callgraph import CallGraph
     from ptxguard.source.constants import Constants
     from ptxguard.source.launches import Launch
+    from ptxguard.source.uses import Owner
 
 CLUSTER_ATTRIBUTES = (
     "cudaLaunchAttributeClusterDimension",
@@ -28,8 +29,9 @@ CLUSTER_ATTRIBUTES = (
 )
 # Calls that read a configuration (CUDA runtime and driver API).
 _READERS = frozenset(
-    "cudaLaunchKernelEx cudaLaunchKernelExC cuLaunchKernelEx cudaOccupancyMaxActiveClusters memset sizeof "
-    "cudaOccupancyMaxPotentialClusterSize cuOccupancyMaxActiveClusters cuOccupancyMaxPotentialClusterSize".split()
+    "cudaLaunchKernelEx cudaLaunchKernelExC cuLaunchKernelEx cudaOccupancyMaxActiveClusters memset "
+    "sizeof cudaOccupancyMaxPotentialClusterSize cuOccupancyMaxActiveClusters "
+    "cuOccupancyMaxPotentialClusterSize".split()
 )
 _MAX_HOPS = 6
 
@@ -251,7 +253,7 @@ class ConfigReader:
             names = [
                 word for word in words if word.isidentifier() and word not in ("id", "val", "x", "y", "z")
             ]
-            declared = any(word.endswith("Attribute") or word.endswith("Attribute_st") for word in words)
+            declared = any(word.endswith(("Attribute", "Attribute_st")) for word in words)
             return (names[-1] if declared else names[0]) if names else ""
         return words[0] if words else ""
 
@@ -279,7 +281,7 @@ class ConfigReader:
         return (tuple(values), ", ".join(texts), line) if values else None
 
     def _inline_values(self, owner: Owner, index: int, last: int) -> tuple[Node, ...]:
-        """Dimensions in an initialiser: `{cudaLaunchAttributeClusterDimension, {.clusterDim = {2, 1, 1}}}`."""
+        """Dimensions in an initialiser: `{…ClusterDimension, {.clusterDim = {2, 1, 1}}}`."""
         tokens, _, _ = body_of(owner)
         place = index + 1
         if place >= last or tokens.texts[place] != ",":
@@ -317,7 +319,7 @@ class ConfigReader:
                             yield from self._in_body(body, inner, None)
 
 
-def _macro_bound(parameters: tuple[str, ...] | None, tokens, index: int, owner: Owner) -> Bound:  # type: ignore[no-untyped-def]  # noqa: ANN001
+def _macro_bound(parameters: tuple[str, ...] | None, tokens, index: int, owner: Owner) -> Bound:  # type: ignore[no-untyped-def]
     if not parameters or index + 1 >= len(tokens) or tokens.texts[index + 1] != "(":
         return {}
     parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))

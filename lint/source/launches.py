@@ -9,31 +9,48 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ptxguard.source.callgraph import CallGraph, Owner, Use, read_use
 from ptxguard.source.cuda import Function
 from ptxguard.source.exprs import Node, parse_expression, split_arguments
-from ptxguard.source.tokens import IDENT, STRING, Tokens
+from ptxguard.source.launchtokens import (
+    assigned_variable,
+    enclosing_call,
+    handle_before,
+    is_noise,
+    is_target,
+    returned,
+    scope_of,
+)
+from ptxguard.source.tokens import STRING, Tokens
+from ptxguard.source.uses import Owner, Use, read_use
 from ptxguard.source.variables import body_of
 
 if TYPE_CHECKING:
+    from ptxguard.source.callgraph import CallGraph
     from ptxguard.source.guards import CppFile
 
 EX_LAUNCHES = frozenset(
     {"cudaLaunchKernelEx", "cudaLaunchKernelExC", "cuLaunchKernelEx", "cudaLaunchKernelExC_ptsz"}
 )
 PLAIN_LAUNCHES = frozenset(
-    "cudaLaunchKernel cudaLaunchCooperativeKernel cuLaunchKernel cuLaunchCooperativeKernel cudaLaunchKernel_ptsz "
-    "cudaLaunchCooperativeKernelMultiDevice cudaLaunchDevice".split()
+    [
+        "cudaLaunchKernel",
+        "cudaLaunchCooperativeKernel",
+        "cuLaunchKernel",
+        "cuLaunchCooperativeKernel",
+        "cudaLaunchKernel_ptsz",
+        "cudaLaunchCooperativeKernelMultiDevice",
+        "cudaLaunchDevice",
+    ]
 )
 # Calls that take a kernel and do not launch it (CUDA runtime and driver API).
 NEUTRAL_CALLS = frozenset(
-    "cudaFuncSetAttribute cudaFuncGetAttributes cudaFuncSetCacheConfig cudaFuncSetSharedMemConfig cudaGetFuncBySymbol "
-    "cudaOccupancyMaxActiveBlocksPerMultiprocessor cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags "
-    "cudaOccupancyMaxPotentialBlockSize cudaOccupancyMaxPotentialBlockSizeVariableSMem cudaOccupancyMaxActiveClusters "
-    "cudaOccupancyMaxPotentialClusterSize cudaOccupancyAvailableDynamicSMemPerBlock cuFuncSetAttribute sizeof decltype "
-    "cuFuncGetAttribute cudaFuncGetName printf fprintf static_assert".split()
+    "cudaFuncSetAttribute cudaFuncGetAttributes cudaFuncSetCacheConfig cudaFuncSetSharedMemConfig "
+    "cudaGetFuncBySymbol cudaOccupancyMaxActiveBlocksPerMultiprocessor "
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cudaOccupancyMaxPotentialBlockSize "
+    "cudaOccupancyMaxPotentialBlockSizeVariableSMem cudaOccupancyMaxActiveClusters "
+    "cudaOccupancyMaxPotentialClusterSize cudaOccupancyAvailableDynamicSMemPerBlock cuFuncSetAttribute "
+    "sizeof decltype cuFuncGetAttribute cudaFuncGetName printf fprintf static_assert".split()
 )
-_WRAPPERS = frozenset("reinterpret_cast static_cast const_cast void* std::decay_t".split())
 _MAX_HOPS = 8
 
 
@@ -50,7 +67,7 @@ class Launch:
         kind: triple (`<<<>>>`), ex (attributes), plain (launch call without attributes), graph, string.
         config: configuration argument of an ex launch.
         template_arguments: of the kernel, as text.
-        bindings: values of the owner's parameters for this launch, parameter -> (expression, owner around it).
+        bindings: the owner's parameters for this launch, parameter -> (expression, owner around it).
         evidence_line: 1-based line.
     """
 
@@ -143,16 +160,16 @@ class _Search:
             return
         if use.kind == "call" and index != use.index:
             return
-        call = _enclosing_call(tokens, use)
+        call = enclosing_call(tokens, use)
         if call is not None:
             self._in_call(use, call, arguments, bound, hops)
             return
-        variable = _assigned_variable(tokens, use)
+        variable = assigned_variable(tokens, use)
         if variable is not None:
             self._through_variable(use, variable, arguments, bound, hops)
-        elif _returned(tokens, use):
+        elif returned(tokens, use):
             self._through_return(use, arguments, hops)
-        elif use.kind == "name" and not _is_noise(tokens, use):
+        elif use.kind == "name" and not is_noise(tokens, use):
             self._escape("used in a way that is not followed", use)
 
     def _escape(self, reason: str, use: Use) -> None:
@@ -175,7 +192,7 @@ class _Search:
         bound: dict[str, tuple[Node, Owner | None]],
         hops: int,
     ) -> None:
-        name, name_index, opening, position = call
+        name, name_index, opening, _ = call
         tokens = use.tokens
         if name in EX_LAUNCHES:
             parts = split_arguments(tokens, opening + 1, tokens.match.get(opening, opening))
@@ -206,7 +223,7 @@ class _Search:
         self, use: Use, call: tuple[str, int, int, int], arguments: tuple[str, ...], hops: int
     ) -> None:
         """The kernel goes to a function of the tree: find the parameter and what is done with it there."""
-        name, name_index, opening, position = call
+        name, name_index, _, position = call
         site = read_use(use.unit, use.tokens, name_index, use.owner)
         followed = False
         if site is not None and position >= 0:
@@ -254,9 +271,9 @@ class _Search:
         """Follow every mention of a name inside a function or macro body."""
         tokens, first, last = body_of(owner)
         if skip >= 0:
-            first, last = _scope_of(tokens, skip, first, last)
+            first, last = scope_of(tokens, skip, first, last)
         for index in tokens.positions.get(name, ()):
-            if first <= index < last and index != skip and not _is_target(tokens, index):
+            if first <= index < last and index != skip and not is_target(tokens, index):
                 self._seen.discard((id(tokens), index))  # another kernel argument, another launch
                 self.follow(owner.unit, tokens, index, owner, arguments, bound, hops + 1)
 
@@ -289,11 +306,11 @@ class _Search:
         if not calls:
             self._escape(f"returned by {owner.name}, which nobody calls here", use)
         for site, _ in calls:
-            variable = _assigned_variable(site.tokens, site)
+            variable = assigned_variable(site.tokens, site)
             if variable is not None and site.owner is not None:
                 self._names_in(site.owner, variable[0], arguments, {}, hops, skip=variable[1])
             else:
-                call = _enclosing_call(site.tokens, site)
+                call = enclosing_call(site.tokens, site)
                 if call is not None:
                     self._in_call(site, call, arguments, {}, hops)
                 else:
@@ -307,7 +324,7 @@ class _Search:
                 if kind != STRING or unit.tokens.texts[index] != needle:
                     continue
                 owner = self.graph.structure(unit).enclosing(index)
-                handle = _handle_before(unit.tokens, index)
+                handle = handle_before(unit.tokens, index)
                 if owner is None or handle is None:
                     continue
                 before = len(self.result.found)
@@ -329,157 +346,3 @@ def _bind(owner: Owner, site: Use | None) -> dict[str, tuple[Node, Owner | None]
         for name, text in zip(owner.template_names, site.template_arguments, strict=False):
             bound[name] = (Node("name", text), site.owner)
     return bound
-
-
-def _enclosing_call(tokens: Tokens, use: Use) -> tuple[str, int, int, int] | None:
-    """(name, name index, index of `(`, argument position) of the innermost real call around a use.
-
-    For a template argument (`launch<kernel>(…)`) the position is -1 - number.
-    """
-    place, position, depth = use.index - 1, 0, 0
-    while place > 0 and use.index - place < 4000:
-        text = tokens.texts[place]
-        if text in (")", "]", "}"):
-            place = tokens.match.get(place, place) - 1
-            continue
-        if text == ">" and depth >= 0:
-            depth += 1
-        elif text == "<" and depth > 0:
-            depth -= 1
-        elif text == "<" and tokens.kinds[place - 1] == IDENT and _closes_before_call(tokens, place):
-            return tokens.texts[place - 1], place - 1, place, -1 - position
-        elif text == "," and depth == 0:
-            position += 1
-        elif text in (";", "{"):
-            if text == "{" and tokens.texts[place - 1] in ("(", ",", "="):
-                place -= 1
-                continue
-            return None
-        elif text == "=" and depth == 0:
-            return None
-        elif text == "(":
-            name_index = _callee(tokens, place)
-            if name_index is None or tokens.texts[name_index] in ("if", "while", "for", "switch", "return"):
-                if name_index is not None:
-                    return None
-                position = 0  # a plain parenthesis or a cast: look further out
-            elif tokens.texts[name_index] in _WRAPPERS:
-                position = 0
-                place = name_index
-            else:
-                return tokens.texts[name_index], name_index, place, position
-        place -= 1
-    return None
-
-
-def _closes_before_call(tokens: Tokens, index: int) -> bool:
-    depth = 0
-    for place in range(index, min(index + 400, len(tokens))):
-        text = tokens.texts[place]
-        depth += (text == "<") - (text == ">")
-        if text in (";", "{"):
-            return False
-        if depth == 0:
-            return place + 1 < len(tokens) and tokens.texts[place + 1] == "("
-    return False
-
-
-def _callee(tokens: Tokens, opening: int) -> int | None:
-    """Index of the name before a `(`, template arguments skipped; None for a plain parenthesis."""
-    place = opening - 1
-    if place > 0 and tokens.texts[place] == ">":
-        depth = 0
-        while place > 0:
-            depth += (tokens.texts[place] == ">") - (tokens.texts[place] == "<")
-            place -= 1
-            if depth == 0:
-                break
-    return place if tokens.kinds[place] == IDENT else None
-
-
-def _assigned_variable(tokens: Tokens, use: Use) -> tuple[str, int] | None:
-    """(name, index) of the variable that a use initialises or is assigned to, also inside `?:` and braces."""
-    place = use.index - 1
-    while place > 0 and use.index - place < 600:
-        text = tokens.texts[place]
-        if text in (")", "]", "}"):
-            place = tokens.match.get(place, place) - 1
-            continue
-        if text in (";", "<<<"):
-            return None
-        if text == "=":
-            return _variable_before(tokens, place)
-        if (
-            text == "{"
-            and tokens.texts[place - 1] not in ("=", "(", ",", "{")
-            and tokens.kinds[place - 1] != IDENT
-        ):
-            return None
-        place -= 1
-    return None
-
-
-def _variable_before(tokens: Tokens, equals: int) -> tuple[str, int] | None:
-    place = equals - 1
-    while place > 0 and tokens.texts[place] in ("]", ")"):
-        opening = tokens.match.get(place, place)
-        inside = [i for i in range(opening, place) if tokens.kinds[i] == IDENT]
-        if tokens.texts[place] == ")" and inside and tokens.texts[inside[-1] - 1] in ("*", "&"):
-            return tokens.texts[inside[-1]], inside[-1]  # `void (*kernel)(int) = …`
-        place = opening - 1
-    return (tokens.texts[place], place) if tokens.kinds[place] == IDENT else None
-
-
-def _returned(tokens: Tokens, use: Use) -> bool:
-    place = use.index - 1
-    while place > 0 and use.index - place < 200:
-        text = tokens.texts[place]
-        if text == "return":
-            return True
-        if text in (";", "{", "}"):
-            return False
-        place -= 1
-    return False
-
-
-def _is_noise(tokens: Tokens, use: Use) -> bool:
-    """Mentions that launch nothing: a statement of its own, a comparison, `#kernel` in a macro."""
-    previous = tokens.texts[use.index - 1] if use.index else ""
-    following = tokens.texts[use.after] if use.after < len(tokens) else ""
-    return previous == "#" or following in ("==", "!=") or previous in ("==", "!=")
-
-
-def _is_target(tokens: Tokens, index: int) -> bool:
-    """Whether a name is only declared or assigned to here."""
-    following = tokens.texts[index + 1] if index + 1 < len(tokens) else ""
-    if following == "=":
-        return True
-    previous = tokens.texts[index - 1]
-    return following == ";" and (tokens.kinds[index - 1] == IDENT or previous == "*") and previous != "return"
-
-
-def _scope_of(tokens: Tokens, index: int, first: int, last: int) -> tuple[int, int]:
-    """Tokens in which a variable declared at an index can be meant; the whole body for a mere assignment."""
-    declared = tokens.kinds[index - 1] == IDENT or tokens.texts[index - 1] in ("*", "&")
-    if not declared:
-        return first, last
-    place = index
-    while place > first:
-        place -= 1
-        if tokens.texts[place] == "{" and tokens.match.get(place, place) > index:
-            return index, min(tokens.match[place], last)
-    return index, last
-
-
-def _handle_before(tokens: Tokens, index: int) -> str | None:
-    """Name of the handle in `cuModuleGetFunction(&handle, module, "name")`, or of `h = get("name")`."""
-    place = index
-    while place > 0 and tokens.texts[place] not in (";", "{", "}"):
-        if tokens.texts[place] == "(" and tokens.kinds[place - 1] == IDENT:
-            if tokens.texts[place + 1] == "&" and tokens.kinds[place + 2] == IDENT:
-                return tokens.texts[place + 2]
-        elif tokens.texts[place] == "=":
-            found = _variable_before(tokens, place)
-            return found[0] if found else None
-        place -= 1
-    return None

@@ -1,4 +1,4 @@
-"""Inline asm statements in C++ tokens: template joined from literals and macros, operands split, `#if` followed."""
+"""Inline asm statements in C++: template joined from literals and macros, operands split, `#if` followed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ptxguard.source.literals import join
-from ptxguard.source.pieces import Alternatives, Resolver
 from ptxguard.source.tokens import (
     DIRECTIVE,
     IDENT,
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from ptxguard.location import JoinedText
     from ptxguard.source.guards import CppFile, Definition, Guard
+    from ptxguard.source.pieces import Alternatives, Resolver
 
 ASM_WORDS = frozenset({"asm", "__asm__", "__asm"})
 _QUALIFIERS = frozenset({"volatile", "__volatile__", "__volatile", "inline", "__inline__", "goto"})

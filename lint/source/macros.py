@@ -18,7 +18,8 @@ _DEPTH = 24
 # Macros of other compilers and runtimes: certainly absent where nvcc compiles device code.
 _ABSENT = frozenset(
     {
-        "__HIP__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_PLATFORM_HCC__", "__HIP_DEVICE_COMPILE__", "USE_ROCM",
+        "__HIP__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_PLATFORM_HCC__", "__HIP_DEVICE_COMPILE__",
+        "USE_ROCM",
         "__HIP_PLATFORM_NVIDIA__", "__MUSA__", "__MUSACC__", "__MUSA_ARCH__", "__SYCL_DEVICE_ONLY__",
         "SYCL_LANGUAGE_VERSION", "__METAL_VERSION__", "__OPENCL_VERSION__", "CUDA_NO_PTX",
     }
@@ -35,7 +36,7 @@ _PRESENT: dict[str, int | None] = {
 
 
 def toolkit_macros(toolkit: tuple[int, int]) -> dict[str, int]:
-    """Version macros of a toolkit (CUDA_VERSION and CUDART_VERSION as in cuda.h, `__cccl_ptx_isa` as in CCCL)."""
+    """Version macros of a toolkit, as cuda.h, cuda_runtime_api.h and CCCL (`__cccl_ptx_isa`) spell them."""
     major, minor = toolkit
     version = major * 1000 + minor * 10
     return {
@@ -170,7 +171,7 @@ def _builtin(name: str, world: World) -> int | str | bool | None:
     return False if name in _ABSENT else None
 
 
-def _number(known: int | str | bool, place: MacrosAt) -> Value:
+def _number(known: int | str, place: MacrosAt) -> Value:
     if isinstance(known, str):
         if known == "?":
             return UNKNOWN
@@ -188,7 +189,7 @@ def _expanded(definition: Definition, arguments: list[str] | None, place: Macros
         if len(arguments) != len(definition.parameters):
             return UNKNOWN
         for name, argument in zip(definition.parameters, arguments, strict=True):
-            text = re.sub(rf"\b{re.escape(name)}\b", lambda _, word=argument: f"({word})", text)
+            text = re.sub(rf"\b{re.escape(name)}\b", f"({argument})".replace("\\", r"\\"), text)
     if not text.strip() or len(text) > 4096:
         return UNKNOWN if text.strip() else Value(0)
     return evaluate(text, place)

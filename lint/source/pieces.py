@@ -1,4 +1,4 @@
-"""The values a token sequence can have as one string: literals, macros with their guards, stringised arguments."""
+"""The values of a token sequence as one string: literals, macros with their guards, stringised arguments."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class Project:
     @cached_property
     def resolver(self) -> Resolver:
         """Resolves string pieces with the macros of the tree."""
-        qualifiers = set()
+        qualifiers: set[str] = set()
         for _, data in self._cpp_files:
             if b"volatile" in data and b"asm" in data:
                 qualifiers.update(found[1].decode() for found in _VOLATILE_DEFINE.finditer(data))

@@ -9,7 +9,8 @@ from ptxguard.finding import Evidence
 from ptxguard.source.cuda import Function
 
 if TYPE_CHECKING:
-    from ptxguard.source.callgraph import CallGraph, Owner, Use
+    from ptxguard.source.callgraph import CallGraph
+    from ptxguard.source.uses import Owner, Use
 
 # A helper with more callers than this in one tree is followed no further; the verdict says so.
 MAX_OWNERS = 2000

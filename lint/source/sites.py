@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard import forms
-from ptxguard.arch import Target
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.finding import Evidence, KernelPlace
-from ptxguard.location import JoinedText, Span
 from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
 from ptxguard.source.asmsites import StatementFlow
-from ptxguard.source.callgraph import CallGraph, Owner
+from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
 from ptxguard.source.constants import Constants
 from ptxguard.source.cuda import Function
@@ -25,12 +24,17 @@ from ptxguard.source.ptx import parse_asm
 from ptxguard.source.reach import Reach, Reaches
 
 if TYPE_CHECKING:
+    from ptxguard.arch import Target
+    from ptxguard.location import JoinedText, Span
     from ptxguard.model import BulkCopy, Instruction
     from ptxguard.source.guards import CppFile, Definition
     from ptxguard.source.project import Project
     from ptxguard.source.tree import TreeFile
+    from ptxguard.source.uses import Owner
 
 _COPY_WORD = "cp.async.bulk"
+# Mnemonics of AMD GCN and CDNA: device code too, but not ours.
+_OTHER_MACHINE = re.compile(r"\s*(?:s_|v_|ds_|buffer_|flat_|global_load|global_store|image_|scratch_)\w+")
 _DEVICE_WORDS = ("__device__", "__global__", "DEVICE", "KERNEL")
 
 
@@ -77,7 +81,7 @@ class SiteFinder:
 
     @cached_property
     def _flow(self) -> AddressFlow:
-        return AddressFlow(self.graph, self._constants, self.live_statements)
+        return AddressFlow(self.graph, self._constants, self.live_statements, self.guards.doubt)
 
     # PTX files ------------------------------------------------------------------------------------
 
@@ -141,13 +145,16 @@ class SiteFinder:
         try:
             return parse_asm(text) if is_copy or _is_suspect(text) else ()
         except ParseError as error:
-            if self.guards.is_live(statement.unit, statement.offset, statement.conditions):
+            live = self.guards.is_live(statement.unit, statement.offset, statement.conditions)
+            if live and not _OTHER_MACHINE.match(text):
                 self.errors.append(_located(error, statement.template, statement))
             return ()
 
     def _unresolved(self, statement: AsmStatement) -> None:
         names = ", ".join(sorted(set(statement.unresolved)))
-        message = f"asm text depends on {names}, which has no value in this tree; give it with -D or include its header"
+        message = (
+            f"asm text depends on {names}, which has no value in this tree; add its header or give it with -D"
+        )
         path, line = statement.unit.file.path, statement.line
         if self.guards.is_live(statement.unit, statement.offset, statement.conditions):
             self.errors.append(ParseError(message, path=path, line=line))
@@ -292,15 +299,14 @@ def _located(error: ParseError, template: JoinedText, statement: AsmStatement) -
 _RANK = {"compiled": 2, "unknown": 1, "excluded": 0}
 
 
+def _weight(site: CopySite) -> int:
+    return sum(_RANK[verdict] for verdict in site.targets.values())
+
+
 def _joined(known: CopySite, other: CopySite) -> CopySite:
     """One site for two preprocessor variants with the same instruction: the more compiled one counts."""
     targets = {
         name: max(value, other.targets.get(name, value), key=_RANK.__getitem__)
         for name, value in known.targets.items()
     }
-    better = (
-        other
-        if sum(map(_RANK.get, other.targets.values())) > sum(map(_RANK.get, known.targets.values()))
-        else known
-    )  # type: ignore[arg-type]
-    return replace(better, targets=targets)
+    return replace(max(known, other, key=_weight), targets=targets)

@@ -1,4 +1,4 @@
-"""The files of a run: which are reported on, which only serve as evidence, and their text, read once and late."""
+"""The files of a run: those reported on and those that only serve as evidence, read once and late."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ MAX_CPP_BYTES = 32 << 20
 MAX_PTX_BYTES = 1 << 30
 
 CPP_ENDINGS = frozenset(
-    ".cu .cuh .h .hpp .hh .hxx .h++ .inl .inc .impl .ipp .tcc .tpp .txx .cpp .cc .cxx .c++ .c .cuda .ixx .cppm".split()
+    ".cu .cuh .h .hpp .hh .hxx .h++ .inl .inc .impl .ipp .tcc .tpp .txx .cpp .cc .cxx .c++ .c .cuda "
+    ".ixx .cppm".split()
 )
-UNIT_ENDINGS = frozenset(".cu .cpp .cc .cxx .c++ .c .cuda".split())
+UNIT_ENDINGS = frozenset([".cu", ".cpp", ".cc", ".cxx", ".c++", ".c", ".cuda"])
 _CUDA_MARKS = (b"__device__", b"__global__", b"asm")
 # Endings that cannot hold CUDA code of their own and would only cost time to look into.
 _OTHER_ENDINGS = frozenset(
-    ".py .pyi .md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif .pdf .ipynb "
-    ".csv .tsv .npy .npz .pt .pth .bin .whl .zip .gz .xz .tar .html .css .js .ts .cubin .fatbin .lock .cfg .ini".split()
+    ".py .pyi .md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
+    ".pdf .ipynb .csv .tsv .npy .npz .pt .pth .bin .whl .zip .gz .xz .tar .html .css .js .ts .cubin "
+    ".fatbin .lock .cfg .ini".split()
 )
 _VENDOR_NAMES = frozenset(
     {
@@ -83,7 +85,7 @@ class TreeFile:
                 size = os.stat(self.real).st_size
                 limit = MAX_PTX_BYTES if self.ending == ".ptx" else MAX_CPP_BYTES
                 if size > limit:
-                    message = f"file of {size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude or split it"
+                    message = f"{size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude the file"
                     raise ParseError(message, path=self.shown, line=1)
                 self._data = Path(self.real).read_bytes()
             except OSError as error:
@@ -190,7 +192,7 @@ def _files_of(path: str, errors: list[PtxguardError]) -> Iterator[TreeFile]:
     real = os.path.realpath(path)
     folder = real if os.path.isdir(real) else os.path.dirname(real)
     root = _git_root(folder)
-    listed = _git_files(root, errors) if root is not None else None
+    listed: Iterable[str] | None = _git_files(root, errors) if root is not None else None
     if listed is None:
         listed = _walk(folder, errors) if os.path.isdir(real) else _siblings(folder, errors)
     prefix = real + os.sep
@@ -262,7 +264,7 @@ def _walk(folder: str, errors: list[PtxguardError]) -> list[str]:
         reason = error.strerror or "unreadable"
         errors.append(ParseError(f"cannot be listed: {reason}", path=shown_path(str(error.filename))))
 
-    files = []
+    files: list[str] = []
     for place, folders, names in os.walk(folder, onerror=failed):
         folders[:] = [name for name in folders if name not in _SKIPPED_NAMES]
         files.extend(os.path.join(place, name) for name in names)

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from ptxguard.source.tokens import Tokens
 
 _INTEGERS = frozenset(
-    "int unsigned short long char bool size_t uint8_t uint16_t uint32_t uint64_t int8_t int16_t int32_t int64_t "
-    "uintptr_t intptr_t ptrdiff_t uint ushort uchar ulong signed std::size_t cuuint32_t cuuint64_t".split()
+    "int unsigned short long char bool size_t uint8_t uint16_t uint32_t uint64_t int8_t int16_t int32_t "
+    "int64_t uintptr_t intptr_t ptrdiff_t uint ushort uchar ulong signed std::size_t cuuint32_t "
+    "cuuint64_t".split()
 )
 _FLOATS = frozenset({"float", "double", "half", "__half", "__nv_bfloat16"})
 _NOISE = frozenset(
-    "const volatile __restrict__ __restrict restrict & && typename constexpr static inline register struct class "
-    "__grid_constant__ extern __shared__ mutable".split()
+    "const volatile __restrict__ __restrict restrict & && typename constexpr static inline register "
+    "struct class __grid_constant__ extern __shared__ mutable".split()
 )
 
 
@@ -112,12 +113,12 @@ def argument_fits(argument: str, parameter_text: str, templates: tuple[str, ...]
 
 
 _SCALARS = frozenset(
-    "int unsigned uint32_t uint64_t int32_t int64_t size_t float double bool char uint8_t uint16_t half".split()
+    "int unsigned uint32_t uint64_t int32_t int64_t size_t float double bool char uint8_t uint16_t".split()
 )
 
 
 def declared_shape(texts: list[str], index: int) -> str:
-    """Shape of a member whose name stands at an index: array, pointer, object, scalar, "" for no declaration."""
+    """Shape of the member declared at an index: array, pointer, object, scalar; "" for no declaration."""
     following = texts[index + 1] if index + 1 < len(texts) else ""
     if following not in (";", "[", "=", "{", ",", ":"):
         return ""

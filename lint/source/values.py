@@ -10,8 +10,9 @@ from ptxguard.source.exprs import Node
 from ptxguard.source.variables import bindings
 
 if TYPE_CHECKING:
-    from ptxguard.source.callgraph import CallGraph, Owner
+    from ptxguard.source.callgraph import CallGraph
     from ptxguard.source.constants import Constants
+    from ptxguard.source.uses import Owner
 
 # Parameter or template parameter -> (expression of the caller, function of the caller).
 Bound = dict[str, tuple[Node, "Owner | None"]]

@@ -1,18 +1,19 @@
-"""Where a variable of a function gets its value: declarations, assignments, elements, members, asm outputs."""
+"""Where a variable of a function gets its value: declarations, assignments, elements, members."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ptxguard.source.cuda import Function, Parameter, read_parameters
+from ptxguard.source.cuda import Function
+from ptxguard.source.declarators import Parameter, read_parameters
 from ptxguard.source.exprs import Node, parse_expression, split_arguments
 from ptxguard.source.tokens import DIRECTIVE, IDENT, PUNCT, Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptxguard.source.callgraph import Owner
+    from ptxguard.source.uses import Owner
 
 _ASSIGN = frozenset({"=", "+=", "-=", "|=", "&=", "^=", "<<=", ">>="})
 _NOT_TYPES = frozenset(
@@ -26,7 +27,8 @@ class Binding:
 
     Attributes:
         kind: shared (declared `__shared__`), declare (no value), init, assign, update (`+=` and such),
-            element (`x[i] = …`), member (`x.m = …`), range (range-for), pass (given to a function that may change it).
+            element (`x[i] = …`), member (`x.m = …`), range (range-for), pass (given to a function that may
+            change it).
         node: the value, or None.
         index: token index of the variable's name.
         rank: number of `[]` of a declaration, or of subscripts of an element.
@@ -167,7 +169,9 @@ def _is_type(tokens: Tokens, start: int, index: int) -> bool:
     return seen and not (initialising and depth == 0)
 
 
-_CALLED_IN_TYPES = frozenset("alignas __align__ decltype __attribute__ __launch_bounds__ for typeof".split())
+_CALLED_IN_TYPES = frozenset(
+    ["alignas", "__align__", "decltype", "__attribute__", "__launch_bounds__", "for", "typeof"]
+)
 
 
 def _declared(tokens: Tokens, index: int, last: int, type_text: str) -> Binding:
