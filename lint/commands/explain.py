@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ptxguard.output.report import deliver
 from ptxguard.output.style import Style, wants_color
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ def command(code: str | None, color: str) -> None:
 
     style = Style(wants_color(color, sys.stdout))
     chunks = render_rule(find_rule(code), style) if code is not None else render_list(all_rules(), style)
-    for chunk in chunks:
-        click.echo(chunk, nl=False, color=style.color)
+    deliver(chunks, None)
 
 
 def render_list(rules: tuple[Rule, ...], style: Style) -> Iterator[str]:
