@@ -23,7 +23,6 @@ from ptxguard.source.flowfacts import (
     SECOND_ARGUMENT,
     Flow,
     mask_effect,
-    member_shape,
     union,
 )
 
@@ -36,6 +35,9 @@ if TYPE_CHECKING:
     from ptxguard.source.lexer import AsmStatement
 
 _MAX_DEPTH = 60
+# Work for one operand. Real chains take tens of steps; generic code (operator(), get<>) branches without end.
+_MAX_STEPS = 4000
+_MAX_HELPERS = 6
 
 NEUTRAL = Flow("none", "a number that is no address")
 
@@ -68,9 +70,11 @@ class AddressFlow:
     statements: Callable[[CppFile], list[AsmStatement]]
     _memo: dict[tuple[object, str, str], Flow] = field(default_factory=dict, repr=False)
     _depth: int = 0
+    _steps: int = 0
 
     def operand(self, node: Node, owner: Owner) -> Flow:
         """Owner of the memory that an operand of an asm statement in a function names."""
+        self._steps = 0
         return self.value(node, Frame(owner))
 
     # Values ---------------------------------------------------------------------------------------
@@ -78,8 +82,9 @@ class AddressFlow:
     def value(self, node: Node, frame: Frame) -> Flow:
         """Owner of the memory that the value of an expression points to."""
         self._depth += 1
+        self._steps += 1
         try:
-            if self._depth > _MAX_DEPTH:
+            if self._depth > _MAX_DEPTH or self._steps > _MAX_STEPS:
                 return self.unknown("the chain of definitions is too deep to follow", node, frame)
             return self._value(node, frame)
         finally:
@@ -93,7 +98,9 @@ class AddressFlow:
             return self.variable(node, frame)
         if kind == "cast":
             inner = node.parts[0]
-            return self.address(inner, frame) if node.text.rstrip().endswith("&") else self.value(inner, frame)
+            return (
+                self.address(inner, frame) if node.text.rstrip().endswith("&") else self.value(inner, frame)
+            )
         if kind == "unary":
             return self._unary(node, frame)
         if kind == "binary":
@@ -141,7 +148,13 @@ class AddressFlow:
 
     def _scaled(self, node: Node, frame: Frame) -> Flow:
         flows = [self.value(part, frame) for part in node.parts]
-        if any(flow.owner in ("local", "peer") for flow in flows) and node.text in ("<<", ">>", "*", "/", "%"):
+        if any(flow.owner in ("local", "peer") for flow in flows) and node.text in (
+            "<<",
+            ">>",
+            "*",
+            "/",
+            "%",
+        ):
             return self.unknown(f"the address is changed by {node.text}", node, frame)
         return NEUTRAL
 
@@ -179,7 +192,11 @@ class AddressFlow:
             if part.kind == "name":
                 for binding in variables.bindings(frame.owner, part.text):
                     inner = binding.node
-                    if inner is not None and inner is not node and self.has_rank_bits(inner, frame, depth + 1):
+                    if (
+                        inner is not None
+                        and inner is not node
+                        and self.has_rank_bits(inner, frame, depth + 1)
+                    ):
                         return True
         return False
 
@@ -315,7 +332,9 @@ class AddressFlow:
                     flows.append(Flow("unknown", f"mapa of the own rank at {path}:{line}"))
                 else:
                     text = "mapa maps the address to another CTA of the cluster"
-                    flows.append(Flow("peer", f"{text} at {path}:{line}", (Evidence("address", path, line, text),)))
+                    flows.append(
+                        Flow("peer", f"{text} at {path}:{line}", (Evidence("address", path, line, text),))
+                    )
             elif found.effect == "keep":
                 flows.extend(self.value(node, frame) for node in found.inputs)
             elif found.effect == "opaque":
@@ -348,7 +367,9 @@ class AddressFlow:
         inner = variables.lambda_around(owner, node.index) if node.index >= 0 else None
         if inner is not None and any(parameter.name == name for parameter in inner.parameters):
             return self._lambda_parameter(name, inner, frame, by_address=by_address)
-        names = [p.name for p in owner.parameters] if isinstance(owner, Function) else list(owner.parameter_names)
+        names = (
+            [p.name for p in owner.parameters] if isinstance(owner, Function) else list(owner.parameter_names)
+        )
         if name not in names:
             return None
         if isinstance(owner, Function) and owner.is_kernel:
@@ -378,13 +399,17 @@ class AddressFlow:
             if flow is None:
                 continue
             if not sure and flow.owner == "peer":
-                flow = Flow("unknown", f"an overload cannot be told apart at {use.path}:{use.line}", flow.evidence)
+                flow = Flow(
+                    "unknown", f"an overload cannot be told apart at {use.path}:{use.line}", flow.evidence
+                )
             if flow.owner != "none":
                 step = Evidence("call", use.path, use.line, f"{owner.name} called with {name}")
                 flow = Flow(flow.owner, flow.reason, (*flow.evidence, step))
             flows.append(flow)
         for use in callers.escapes:
-            flows.append(Flow("unknown", f"{owner.qualified} is passed on as a value at {use.path}:{use.line}"))
+            flows.append(
+                Flow("unknown", f"{owner.qualified} is passed on as a value at {use.path}:{use.line}")
+            )
         if not flows:
             place = f"{owner.unit.file.path}:{owner.line}"
             flows.append(Flow("unknown", f"no caller of {owner.qualified} ({place}) is in the tree"))
@@ -403,12 +428,16 @@ class AddressFlow:
         reference = self._is_reference(owner, name)
         return self._argument(use.arguments[position], Frame(use.owner), reference, by_address=by_address)
 
-    def _lambda_parameter(self, name: str, inner: variables.Lambda, frame: Frame, *, by_address: bool) -> Flow:
+    def _lambda_parameter(
+        self, name: str, inner: variables.Lambda, frame: Frame, *, by_address: bool
+    ) -> Flow:
         position = [parameter.name for parameter in inner.parameters].index(name)
         flows = []
         for use in self.graph.uses(inner.name) if inner.name else ():
             if use.owner is frame.owner and use.kind == "call" and position < len(use.arguments):
-                flows.append(self._argument(use.arguments[position], frame, reference=False, by_address=by_address))
+                flows.append(
+                    self._argument(use.arguments[position], frame, reference=False, by_address=by_address)
+                )
         if not flows:
             return Flow("unknown", f"no call of the lambda {inner.name} is in sight")
         return union(flows)
@@ -426,12 +455,16 @@ class AddressFlow:
                 return self._element_address(base, frame)
             return self.value(base, frame)
         if kind in ("member", "arrow"):
-            return self.address(node.parts[0], frame) if kind == "member" else self.value(node.parts[0], frame)
+            return (
+                self.address(node.parts[0], frame) if kind == "member" else self.value(node.parts[0], frame)
+            )
         if kind == "unary" and node.text == "*":
             return self.value(node.parts[0], frame)
         if kind == "cast":
             inner = node.parts[0]
-            return self.address(inner, frame) if node.text.rstrip().endswith("&") else self.value(inner, frame)
+            return (
+                self.address(inner, frame) if node.text.rstrip().endswith("&") else self.value(inner, frame)
+            )
         if kind == "call":
             return self._call(node, frame)
         if kind == "cond":
@@ -467,7 +500,11 @@ class AddressFlow:
         if parameter is None:
             return self._this_member(node, frame)
         reference = self._is_reference(frame.owner, node.text) or not isinstance(frame.owner, Function)
-        return parameter if reference else self.unknown(f"{node.text} is a parameter passed by value", node, frame)
+        return (
+            parameter
+            if reference
+            else self.unknown(f"{node.text} is a parameter passed by value", node, frame)
+        )
 
     def _root(self, name: str, binding: variables.Binding, frame: Frame) -> Flow:
         tokens, first, last = variables.body_of(frame.owner)
@@ -496,13 +533,15 @@ class AddressFlow:
                 elif use.owner is not None and use.owner is not owner and isinstance(use.owner, Function):
                     flows.append(self._this(Frame(use.owner)))
             real = [flow for flow in flows if flow.owner != "none"]
-            self._memo[key] = union(real) if real else Flow("unknown", f"no object of {owner.qualified} is in sight")
+            self._memo[key] = (
+                union(real) if real else Flow("unknown", f"no object of {owner.qualified} is in sight")
+            )
         return self._memo[key]
 
     def _this_member(self, node: Node, frame: Frame) -> Flow:
         owner = frame.owner
         if isinstance(owner, Function) and owner.in_record:
-            shape = member_shape(self.graph, node.text, owner.unit, owner.scope[-1] if owner.scope else "")
+            shape = self.graph.member_shape(node.text, owner.unit, owner.scope[-1] if owner.scope else "")
             if shape in ("array", "object"):
                 return self._this(frame)
         return self.unknown(f"no definition of {node.text} is in sight", node, frame)
@@ -513,7 +552,7 @@ class AddressFlow:
         assigned = self._member_assignments(node, frame)
         if assigned:
             return union([self.value(value, frame) for value in assigned])
-        if member_shape(self.graph, node.text, frame.owner.unit) in ("array", "object"):
+        if self.graph.member_shape(node.text, frame.owner.unit) in ("array", "object"):
             return self.address(base, frame) if node.kind == "member" else self.value(base, frame)
         return self.unknown(f"member {node.text} holds an address that is not followed", node, frame)
 
@@ -560,9 +599,10 @@ class AddressFlow:
     def _helper(self, node: Node, name: str, arguments: tuple[Node, ...], frame: Frame) -> Flow:
         """What a function of the tree returns for these arguments."""
         flows = []
-        for function in self.graph.functions_named(name):
-            if not function.accepts(len(arguments)) or not self.graph.project.connected(frame.owner.unit, function.unit):
-                continue
+        fitting = self._fitting(name, len(arguments), frame)
+        if len(fitting) > _MAX_HELPERS:
+            return self.unknown(f"{name}() has {len(fitting)} definitions", node, frame)
+        for function in fitting:
             names = [parameter.name for parameter in function.parameters]
             bound = {key: (value, frame) for key, value in zip(names, arguments, strict=False)}
             inner = Frame(function, bound or {"": (node, frame)})
@@ -571,12 +611,20 @@ class AddressFlow:
             if definition.parameters is not None and len(definition.parameters) == len(arguments):
                 macro = self.graph.macro(definition)
                 body = definition.tokens
-                bound = {key: (value, frame) for key, value in zip(definition.parameters, arguments, strict=False)}
+                bound = {
+                    key: (value, frame) for key, value in zip(definition.parameters, arguments, strict=False)
+                }
                 flows.append(self.value(parse_expression(body, range(len(body))), Frame(macro, bound)))
         real = [flow for flow in flows if flow.owner != "none"]
         if real:
             return union(real)
         return NEUTRAL if flows else self.unknown(f"the result of {name}() is not followed", node, frame)
+
+    def _fitting(self, name: str, count: int, frame: Frame) -> list[Function]:
+        """Functions of the tree that a call in a frame can mean."""
+        unit = frame.owner.unit
+        named = [function for function in self.graph.functions_named(name) if function.accepts(count)]
+        return [function for function in named if self.graph.project.connected(unit, function.unit)]
 
     def _here(self, frame: Frame):  # type: ignore[no-untyped-def]  # noqa: ANN202
         world = self.graph.project.world(None, (13, 0))

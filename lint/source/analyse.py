@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ptxguard.source.tree import TreeFile
 
 
-
-
 @dataclass(frozen=True)
 class Options:
     """What the user asks for.
@@ -68,12 +66,18 @@ def analyse(
         except PtxguardError as error:
             errors.append(error)
         except RecursionError:
-            errors.append(ParseError("nested too deeply to be followed; simplify or exclude it", path=file.shown, line=1))
+            errors.append(
+                ParseError(
+                    "nested too deeply to be followed; simplify or exclude it", path=file.shown, line=1
+                )
+            )
     if progress is not None:
         progress(len(files), len(files), "")
     errors.extend(finder.errors)
     sites.sort(key=lambda site: (site.span.path, site.span.line, site.span.column, site.copy.opcode))
-    return Analysis(tuple(sites), tuple(sorted(set(errors), key=lambda e: (e.path or "", e.line or 0, e.column or 0))))
+    return Analysis(
+        tuple(sites), tuple(sorted(set(errors), key=lambda e: (e.path or "", e.line or 0, e.column or 0)))
+    )
 
 
 def _sites_of(
@@ -107,5 +111,9 @@ def _needs_a_look(file: TreeFile, data: bytes) -> bool:
     if b"\0" in data or data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return True
     if file.named or file.ending in (".cu", ".cuh"):
-        return not data.isascii() or data.count(b"/*") > data.count(b"*/") or (file.named and len(data) < (1 << 20))
+        return (
+            not data.isascii()
+            or data.count(b"/*") > data.count(b"*/")
+            or (file.named and len(data) < (1 << 20))
+        )
     return False

@@ -41,7 +41,11 @@ class AsmBinding:
 def asm_bindings(statements: list[AsmStatement], owner: Owner, name: str) -> Iterator[AsmBinding]:
     """Statements of a function that write a variable, with what they do to an address in it."""
     for statement in statements_in(statements, owner):
-        written = [operand for operand in statement.operands if operand.output and _root(operand.tokens.texts, operand.indices) == name]
+        written = [
+            operand
+            for operand in statement.operands
+            if operand.output and _root(operand.tokens.texts, operand.indices) == name
+        ]
         if not written:
             continue
         inputs = []

@@ -83,15 +83,23 @@ class StatementFlow:
                 line = self.statement.line
                 text = "mapa maps the address to another CTA of the cluster"
                 path = self.statement.unit.file.path
-                flows.append(Flow("peer", f"{text} ({path}:{line})", (Evidence("address", path, line, text),)))
+                flows.append(
+                    Flow("peer", f"{text} ({path}:{line})", (Evidence("address", path, line, text),))
+                )
             elif base in _KEEPS:
                 inner = [self._operand(source, depth + 1) for source in sources]
                 real = [flow for flow in inner if flow.owner != "none"]
                 flows.append(_dominant(real) if real else Flow("none", ""))
             elif base not in ("st", "cp", "mbarrier", "bra", "setp"):
-                flows.append(Flow("unknown", f"register {operand.text} is written by {base} ({self._place()})"))
+                flows.append(
+                    Flow("unknown", f"register {operand.text} is written by {base} ({self._place()})")
+                )
         real = [flow for flow in flows if flow.owner != "none"]
-        return union(real) if real else Flow("unknown", f"register {operand.text} is not followed ({self._place()})")
+        return (
+            union(real)
+            if real
+            else Flow("unknown", f"register {operand.text} is not followed ({self._place()})")
+        )
 
     def _place(self) -> str:
         return f"{self.statement.unit.file.path}:{self.statement.line}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ptxguard.source.cuda import Function, Structure, read_structure
 from ptxguard.source.exprs import Node, parse_expression, split_arguments, template_close
 from ptxguard.source.tokens import IDENT, Tokens
-from ptxguard.source.types import argument_fits, argument_type
+from ptxguard.source.types import argument_fits, argument_type, declared_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,6 +135,36 @@ class CallGraph:
     _callers: dict[Owner, Callers] = field(default_factory=dict, repr=False)
     _macros: dict[Definition, MacroBody] = field(default_factory=dict, repr=False)
     _named: dict[str, list[Function]] = field(default_factory=dict, repr=False)
+    _members: dict[tuple[str, CppFile, str], str] = field(default_factory=dict, repr=False)
+
+    def member_shape(self, name: str, unit: CppFile, record: str = "") -> str:
+        """How a class member of that name is declared: array, pointer, object, scalar, or unknown."""
+        key = (name.rsplit("::", 1)[-1], unit, record)
+        known = self._members.get(key)
+        if known is None:
+            known = self._members[key] = self._member_shape(*key)
+        return known
+
+    def _member_shape(self, name: str, unit: CppFile, record: str) -> str:
+        shapes: set[str] = set()
+        for home in self.project.with_word(name):
+            if home is not unit and not self.project.connected(unit, home):
+                continue
+            structure = self.structure(home)
+            for index in home.tokens.positions.get(name, ()):
+                around = structure.record_at(index)
+                if (
+                    around is None
+                    or structure.enclosing(index) is not None
+                    or (record and around[0] != record)
+                ):
+                    continue
+                shape = declared_shape(home.tokens.texts, index)
+                if shape:
+                    shapes.add(shape)
+            if len(shapes) > 1:
+                break
+        return shapes.pop() if len(shapes) == 1 else "unknown"
 
     def structure(self, unit: CppFile) -> Structure:
         """Functions and classes of a file."""
@@ -246,7 +276,9 @@ class CallGraph:
         exact = 0
         for argument, parameter in zip(use.arguments, function.parameters, strict=False):
             kind = argument_type(argument, use.owner, use.tokens)
-            fit = argument_fits(kind, parameter.type_text, (*function.template_names, *function.record_templates))
+            fit = argument_fits(
+                kind, parameter.type_text, (*function.template_names, *function.record_templates)
+            )
             possible &= fit is not False
             exact += fit is True
         scope = set(use.qualifiers)
@@ -299,7 +331,9 @@ def read_use(unit: CppFile, tokens: Tokens, index: int, owner: Owner | None) -> 
         if close is not None:
             parts = split_arguments(tokens, after + 1, close)
             kind, nodes = "call", tuple(parse_expression(tokens, part) for part in parts)
-    return Use(unit, tokens, index, owner, kind, tuple(reversed(qualifiers)), receiver, nodes, arguments, after)
+    return Use(
+        unit, tokens, index, owner, kind, tuple(reversed(qualifiers)), receiver, nodes, arguments, after
+    )
 
 
 def _template_open(tokens: Tokens, index: int) -> int:
@@ -351,7 +385,9 @@ def _plausible(use: Use, function: Function) -> bool:
         if function.in_record and use.receiver is None and named and last != named[-1] and last in named:
             return False
     elif function.in_record and use.receiver is None and function.name != "operator()":
-        inside = isinstance(use.owner, Function) and function.scope[-1:] and function.scope[-1] in use.owner.scope
+        inside = (
+            isinstance(use.owner, Function) and function.scope[-1:] and function.scope[-1] in use.owner.scope
+        )
         if not inside and use.kind != "launch":
             return False
     return function.specialised is None or _specialisation_fits(use.template_arguments, function.specialised)

@@ -78,7 +78,9 @@ class ClusterSizes:
             reason, path, line = launches.escapes[0]
             evidence.append(Evidence("launch", path, line, f"{kernel.name} {reason}"))
             return ClusterVerdict("undecided", f"{kernel.name} is {reason} ({path}:{line})", tuple(evidence))
-        return ClusterVerdict("undecided", f"no launch of kernel {kernel.name} is in the tree", tuple(evidence))
+        return ClusterVerdict(
+            "undecided", f"no launch of kernel {kernel.name} is in the tree", tuple(evidence)
+        )
 
     def _hints(self, kernel: Function) -> list[Evidence]:
         """Uses of a cluster in the kernel: evidence that it is meant to run as one, no proof."""
@@ -114,10 +116,14 @@ class ClusterSizes:
                     declared.append(declaration)
         return declared
 
-    def _attribute_at(self, place: Function, word: str, group: int, known: Mapping[str, int | None]) -> Size | None:
+    def _attribute_at(
+        self, place: Function, word: str, group: int, known: Mapping[str, int | None]
+    ) -> Size | None:
         tokens = place.unit.tokens
         for index in tokens.positions.get(word, ()):
-            if not place.header[0] <= index < place.header[1] or not self.graph.is_live(place.unit, tokens.starts[index]):
+            if not place.header[0] <= index < place.header[1] or not self.graph.is_live(
+                place.unit, tokens.starts[index]
+            ):
                 continue
             parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
             if group:
@@ -130,7 +136,9 @@ class ClusterSizes:
             evidence = (Evidence("attribute", place.unit.file.path, line, text),)
             if not parts:
                 return Size("undecided", f"{word}() leaves the size to the launch", evidence)
-            values = [self.constants.value(parse_expression(tokens, part), place.unit, known) for part in parts]
+            values = [
+                self.constants.value(parse_expression(tokens, part), place.unit, known) for part in parts
+            ]
             return sized(values, text, f"{place.unit.file.path}:{line}", evidence)
         return None
 
@@ -179,7 +187,9 @@ class ClusterSizes:
         tokens = owner.unit.tokens
         for index in tokens.positions.get("constexpr", ()):
             if owner.body[0] <= index < owner.body[1]:
-                stop = next((i for i in range(index, min(index + 12, owner.body[1])) if tokens.texts[i] == "="), None)
+                stop = next(
+                    (i for i in range(index, min(index + 12, owner.body[1])) if tokens.texts[i] == "="), None
+                )
                 if stop is not None:
                     name = tokens.texts[stop - 1]
                     nodes = [b.node for b in bindings(owner, name) if b.node is not None]
@@ -209,7 +219,7 @@ def merge(verdicts: list[tuple[ClusterVerdict, bool]]) -> ClusterVerdict:
             reason = verdict.reason if certain else f"an overload cannot be told apart, and {verdict.reason}"
             return ClusterVerdict("undecided", reason, tuple(evidence), in_sight)
     count = len(verdicts)
-    reason = verdicts[0][0].reason if count == 1 else f"all {count} kernels that reach it: {verdicts[0][0].reason}"
+    reason = (
+        verdicts[0][0].reason if count == 1 else f"all {count} kernels that reach it: {verdicts[0][0].reason}"
+    )
     return ClusterVerdict("one", reason, tuple(evidence), in_sight)
-
-

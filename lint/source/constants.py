@@ -31,7 +31,9 @@ class Constants:
     graph: CallGraph
     _named: dict[tuple[str, CppFile], int | None] = field(default_factory=dict, repr=False)
 
-    def value(self, node: Node, unit: CppFile, known: Mapping[str, int | None] | None = None, depth: int = 0) -> int | None:
+    def value(
+        self, node: Node, unit: CppFile, known: Mapping[str, int | None] | None = None, depth: int = 0
+    ) -> int | None:
         """The integer an expression stands for; None where it is not a constant in sight.
 
         `known` gives values of parameters and template parameters at the place.
@@ -44,7 +46,11 @@ class Constants:
             return self._name(node, unit, known or {}, depth)
         if node.kind in ("cast",) or (node.kind == "init" and len(node.parts) == 1):
             return self.value(node.parts[0], unit, known, depth + 1)
-        if node.kind == "call" and len(node.parts) == 2 and node.text in ("int", "unsigned", "uint32_t", "size_t"):
+        if (
+            node.kind == "call"
+            and len(node.parts) == 2
+            and node.text in ("int", "unsigned", "uint32_t", "size_t")
+        ):
             return self.value(node.parts[1], unit, known, depth + 1)
         if node.kind in ("init", "call"):
             return cute_integer(node.text, node.arguments)
@@ -62,7 +68,9 @@ class Constants:
             return yes if yes == no else None
         return None
 
-    def text_value(self, text: str, unit: CppFile, known: Mapping[str, int | None] | None = None) -> int | None:
+    def text_value(
+        self, text: str, unit: CppFile, known: Mapping[str, int | None] | None = None
+    ) -> int | None:
         """The integer that source text stands for."""
         tokens = tokenize(text)
         return self.value(parse_expression(tokens, range(len(tokens))), unit, known)
@@ -84,9 +92,13 @@ class Constants:
         return self._named[key]
 
     def _search(self, name: str, unit: CppFile, depth: int) -> int | None:
-        macro = self.graph.project.macros.candidates(name, self.graph.project.world(None, (13, 0)).macros_at(unit, 1 << 60))
+        macro = self.graph.project.macros.candidates(
+            name, self.graph.project.world(None, (13, 0)).macros_at(unit, 1 << 60)
+        )
         if macro:
-            values = {self._macro(definition.value, unit) for definition in macro if definition.value is not None}
+            values = {
+                self._macro(definition.value, unit) for definition in macro if definition.value is not None
+            }
             return values.pop() if len(values) == 1 else None
         found: set[int | None] = set()
         homes = [unit] if name in unit.tokens.positions else []

@@ -183,7 +183,14 @@ class _Reader:
                 index += 1
 
     def braces(
-        self, start: int, index: int, last: int, names: tuple[str, ...], templates: tuple[str, ...], *, in_record: bool
+        self,
+        start: int,
+        index: int,
+        last: int,
+        names: tuple[str, ...],
+        templates: tuple[str, ...],
+        *,
+        in_record: bool,
     ) -> tuple[int, int]:
         """Handle an opening brace; returns where to go on and where the next declaration starts."""
         tokens = self.tokens
@@ -192,7 +199,9 @@ class _Reader:
         words = [tokens.texts[i] for i in head]
         if "namespace" in words[:3]:
             inner = [w for w in words[words.index("namespace") + 1 :] if w not in ("::", "inline")]
-            inner = [w for i, w in enumerate(inner) if w.isidentifier() and (i == 0 or inner[i - 1] != "(")][:8]
+            inner = [w for i, w in enumerate(inner) if w.isidentifier() and (i == 0 or inner[i - 1] != "(")][
+                :8
+            ]
             self.scope(index + 1, close, (*names, *(inner or [""])), templates, in_record=False)
             return close + 1, close + 1
         if words[:1] == ["extern"] and len(words) == 2:
@@ -266,7 +275,11 @@ class _Reader:
         position = 0
         while position < len(head):
             text = tokens.texts[head[position]]
-            if text == "=" and not candidates and (position == 0 or tokens.texts[head[position - 1]] != "operator"):
+            if (
+                text == "="
+                and not candidates
+                and (position == 0 or tokens.texts[head[position - 1]] != "operator")
+            ):
                 return None
             if text == "(":
                 close = tokens.match.get(head[position], end)
@@ -299,7 +312,19 @@ class _Reader:
         if index >= end:
             return True
         text = self.tokens.texts[index]
-        return text in {":", "->", "const", "noexcept", "override", "final", "requires", "&", "&&", "try", "volatile"}
+        return text in {
+            ":",
+            "->",
+            "const",
+            "noexcept",
+            "override",
+            "final",
+            "requires",
+            "&",
+            "&&",
+            "try",
+            "volatile",
+        }
 
     def is_member_initialiser(self, head: list[int], named: int, index: int) -> bool:
         """Whether the brace initialises a member in a constructor's list (`: a{1}, b{2} {`)."""

@@ -104,7 +104,9 @@ def template_close(tokens: Tokens, index: int, last: int) -> int | None:
                     return place if _follows_template(tokens, place + 1, last) else None
             elif text in ("(", "[", "{"):
                 place = tokens.match.get(place, stop)
-            elif text in (";", ")", "]", "}", "=", "+=", "&&", "||", "?", "<<<") and not (depth and text == "&&"):
+            elif text in (";", ")", "]", "}", "=", "+=", "&&", "||", "?", "<<<") and not (
+                depth and text == "&&"
+            ):
                 return None
         place += 1
     return None
@@ -116,7 +118,23 @@ def _follows_template(tokens: Tokens, index: int, last: int) -> bool:
         return True
     if tokens.kinds[index] == IDENT:
         return tokens.texts[index] in ("const", "volatile") or tokens.starts[index] > tokens.end(index - 1)
-    return tokens.texts[index] in ("(", "::", "{", ">", ",", ")", ";", ".", "<<<", "*", "&", "&&", "]", "}", "...")
+    return tokens.texts[index] in (
+        "(",
+        "::",
+        "{",
+        ">",
+        ",",
+        ")",
+        ";",
+        ".",
+        "<<<",
+        "*",
+        "&",
+        "&&",
+        "]",
+        "}",
+        "...",
+    )
 
 
 class _Parser:
@@ -221,10 +239,17 @@ class _Parser:
         after, after_kind = texts[self.indices[close + 1]], kinds[self.indices[close + 1]]
         if texts[inner[-1]] in ("*", "&", "&&") or _TYPE_WORDS.intersection(texts[i] for i in inner):
             return after_kind != PUNCT or after in ("(", "&", "*", "-", "~", "{", "!", "+")
-        named = texts[inner[-1]].endswith("_t") or texts[inner[-1]] in ("T", "Type", "CUdeviceptr", "CUfunction")
+        named = texts[inner[-1]].endswith("_t") or texts[inner[-1]] in (
+            "T",
+            "Type",
+            "CUdeviceptr",
+            "CUfunction",
+        )
         if after == "(" or after in ("&", "*"):
             return named
-        return after_kind in (IDENT, NUMBER, STRING, CHAR) and all(kinds[i] == IDENT or texts[i] == "::" for i in inner)
+        return after_kind in (IDENT, NUMBER, STRING, CHAR) and all(
+            kinds[i] == IDENT or texts[i] == "::" for i in inner
+        )
 
     def primary(self, index: int) -> Node:
         kind, text = self.kind(), self.text()
@@ -249,7 +274,9 @@ class _Parser:
 
     def list_between(self, index: int) -> tuple[Node, ...]:
         close = self.tokens.match.get(index, index)
-        return tuple(parse_expression(self.tokens, part) for part in split_arguments(self.tokens, index + 1, close))
+        return tuple(
+            parse_expression(self.tokens, part) for part in split_arguments(self.tokens, index + 1, close)
+        )
 
     def lambda_expression(self, index: int) -> Node:
         """Skip captures, parameters and body."""

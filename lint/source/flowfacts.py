@@ -9,9 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ptxguard.finding import Evidence
-    from ptxguard.source.callgraph import CallGraph
     from ptxguard.source.exprs import Node
-    from ptxguard.source.guards import CppFile
 
 # A shared::cluster address carries the CTA rank from bit 24 on (cutlass and the driver's own code mask
 # with 0xFEFFFFFF; shared memory of a CTA ends at 228 KiB).
@@ -27,7 +25,13 @@ CONVERSIONS = frozenset(
 SECOND_ARGUMENT = frozenset({"__shfl_sync", "__shfl_up_sync", "__shfl_down_sync"})
 RANK_MAPPINGS = frozenset({"map_shared_rank", "__cluster_map_shared_rank", "mapa"})
 OWN_RANK = frozenset(
-    {"block_rank", "block_rank_in_cluster", "__clusterRelativeBlockRank", "cluster_ctarank", "__cluster_ctarank"}
+    {
+        "block_rank",
+        "block_rank_in_cluster",
+        "__clusterRelativeBlockRank",
+        "cluster_ctarank",
+        "__cluster_ctarank",
+    }
 )
 # Methods that return where their object keeps its elements.
 OWNER_METHODS = frozenset({"data", "begin", "get", "ptr", "raw_ptr", "storage", "native_handle"})
@@ -72,42 +76,3 @@ def mask_effect(operator: str, value: int | None, node: Node) -> str:
             return "keep"  # alignment: all rank bits stay
         return "offset" if 0 <= value < (1 << 18) else "peer"
     return "keep" if bits < RANK_BIT else "peer"
-
-
-def member_shape(graph: CallGraph, name: str, unit: CppFile, record: str = "") -> str:
-    """How a class member of that name is declared: array, pointer, object, scalar, or unknown."""
-    short = name.rsplit("::", 1)[-1]
-    shapes: set[str] = set()
-    for home in graph.project.with_word(short):
-        if home is not unit and not graph.project.connected(unit, home):
-            continue
-        tokens = home.tokens
-        structure = graph.structure(home)
-        for index in tokens.positions.get(short, ()):
-            around = structure.record_at(index)
-            if around is None or structure.enclosing(index) is not None or (record and around[0] != record):
-                continue
-            shape = _declared_shape(tokens.texts, index)
-            if shape:
-                shapes.add(shape)
-    return shapes.pop() if len(shapes) == 1 else "unknown"
-
-
-_SCALARS = frozenset(
-    "int unsigned uint32_t uint64_t int32_t int64_t size_t float double bool char uint8_t uint16_t half".split()
-)
-
-
-def _declared_shape(texts: list[str], index: int) -> str:
-    following = texts[index + 1] if index + 1 < len(texts) else ""
-    if following not in (";", "[", "=", "{", ",", ":"):
-        return ""
-    before = texts[index - 1]
-    if before in ("*", "&", "&&"):
-        return "pointer"
-    if following == "[":
-        return "array"
-    if before == ">" or before.isidentifier():
-        # A barrier is a 64-bit word used through its address (`&s.bar`); by value it is a number.
-        return "scalar" if before in _SCALARS else "object"
-    return ""

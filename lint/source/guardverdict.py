@@ -131,4 +131,3 @@ def _is_include_guard(guard: Guard) -> bool:
         return False
     definitions = guard.unit.definitions_by_name.get(words[1], [])
     return any(definition.guard is guard and definition.value == "" for definition in definitions)
-

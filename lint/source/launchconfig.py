@@ -77,7 +77,10 @@ class ConfigReader:
             evidence.append(Evidence("attribute", setting.path, setting.line, setting.text))
             place = f"{setting.path}:{setting.line}"
             if not setting.values:
-                verdict, reason = "undecided", f"cluster dimensions are set at {place} in a way that is not followed"
+                verdict, reason = (
+                    "undecided",
+                    f"cluster dimensions are set at {place} in a way that is not followed",
+                )
                 continue
             for node in setting.values:
                 possible = values.of(node, setting.owner, setting.bound)
@@ -87,7 +90,11 @@ class ConfigReader:
                     verdict, reason = "undecided", f"the value of {setting.text} is not known ({place})"
         if verdict == "one" and missing:
             return Size("undecided", missing, tuple(evidence))
-        return Size(verdict, reason or f"cluster attribute of one CTA ({settings[0].path}:{settings[0].line})", tuple(evidence))
+        return Size(
+            verdict,
+            reason or f"cluster attribute of one CTA ({settings[0].path}:{settings[0].line})",
+            tuple(evidence),
+        )
 
     def _settings(self, config: Node, owner: Owner, bound: Bound, hops: int) -> tuple[list[_Setting], str]:
         """Cluster settings of a configuration, and why the list may be incomplete ("" where it is whole)."""
@@ -117,7 +124,9 @@ class ConfigReader:
             if home is not None:
                 return self._settings(node, home, {}, hops + 1)
         place = f"{owner.unit.file.path}:{owner.line}"
-        names = [p.name for p in owner.parameters] if isinstance(owner, Function) else list(owner.parameter_names)
+        names = (
+            [p.name for p in owner.parameters] if isinstance(owner, Function) else list(owner.parameter_names)
+        )
         if name in names:
             found: list[_Setting] = []
             missing = ""
@@ -142,13 +151,21 @@ class ConfigReader:
                 roots.update(part.text for part in node.walk() if part.kind == "name")
         return roots
 
-    def _attribute_source(self, root: str, owner: Owner, bound: Bound, hops: int) -> tuple[list[_Setting], str]:
+    def _attribute_source(
+        self, root: str, owner: Owner, bound: Bound, hops: int
+    ) -> tuple[list[_Setting], str]:
         """Attributes that come in through a parameter, or are filled by a helper."""
-        names = [p.name for p in owner.parameters] if isinstance(owner, Function) else list(owner.parameter_names)
+        names = (
+            [p.name for p in owner.parameters] if isinstance(owner, Function) else list(owner.parameter_names)
+        )
         found: list[_Setting] = []
         missing = ""
         if root in names and root not in bound:
-            type_text = next((p.type_text for p in owner.parameters if p.name == root), "") if isinstance(owner, Function) else ""
+            type_text = (
+                next((p.type_text for p in owner.parameters if p.name == root), "")
+                if isinstance(owner, Function)
+                else ""
+            )
             if "Attribute" in type_text:
                 return [], f"the launch attributes {root} of {owner.qualified} come from outside"
         for binding in bindings(owner, root):
@@ -157,7 +174,9 @@ class ConfigReader:
             missing = missing or why
         return found, missing
 
-    def _elsewhere(self, binding: Binding, owner: Owner, bound: Bound, hops: int) -> tuple[list[_Setting], str]:
+    def _elsewhere(
+        self, binding: Binding, owner: Owner, bound: Bound, hops: int
+    ) -> tuple[list[_Setting], str]:
         """Settings made by a helper that builds, fills or changes the variable."""
         calls: list[tuple[str, tuple[Node, ...]]] = []
         if binding.kind == "pass" and binding.extra not in _READERS:
@@ -175,7 +194,8 @@ class ConfigReader:
                 return [], f"{name}() builds the launch configuration out of sight"
             for body in bodies:
                 inner: Bound = {
-                    parameter.name: (value, owner) for parameter, value in zip(body.parameters, arguments, strict=False)
+                    parameter.name: (value, owner)
+                    for parameter, value in zip(body.parameters, arguments, strict=False)
                 }
                 found.extend(self._in_body(body, inner, None))
         return found, ""
@@ -183,7 +203,9 @@ class ConfigReader:
     def _arguments_at(self, binding: Binding, owner: Owner) -> tuple[Node, ...]:
         tokens, first, _ = body_of(owner)
         place = binding.index
-        while place > first and not (tokens.texts[place] == "(" and tokens.match.get(place, 0) > binding.index):
+        while place > first and not (
+            tokens.texts[place] == "(" and tokens.match.get(place, 0) > binding.index
+        ):
             place -= 1
         parts = split_arguments(tokens, place + 1, tokens.match.get(place, place))
         return tuple(parse_expression(tokens, part) for part in parts)
@@ -198,9 +220,13 @@ class ConfigReader:
             for index in tokens.positions.get(word, ())
             if first <= index < last and self.graph.is_live(unit, tokens.starts[index])
         ]
-        relevant = [index for index in live if self._statement_root(tokens.texts, index, first) in (roots or ())]
+        relevant = [
+            index for index in live if self._statement_root(tokens.texts, index, first) in (roots or ())
+        ]
         chosen = relevant if roots is not None and relevant else live
-        dimensions = self._dimensions(owner, {self._statement_root(tokens.texts, index, first) for index in chosen})
+        dimensions = self._dimensions(
+            owner, {self._statement_root(tokens.texts, index, first) for index in chosen}
+        )
         for index in chosen:
             line = unit.file.position(tokens.starts[index])[0]
             values, text, at = dimensions or ((), tokens.texts[index], line)
@@ -213,14 +239,18 @@ class ConfigReader:
     def _statement_root(self, texts: list[str], index: int, first: int) -> str:
         """First name of the statement that a token stands in, behind type words of a declaration."""
         place = index
-        while place > first and texts[place - 1] not in (";", "}") and not (
-            texts[place - 1] == "{" and (place < 2 or texts[place - 2] not in ("=", ",", "{", "]"))
+        while (
+            place > first
+            and texts[place - 1] not in (";", "}")
+            and not (texts[place - 1] == "{" and (place < 2 or texts[place - 2] not in ("=", ",", "{", "]")))
         ):
             place -= 1
         words = texts[place:index]
         if "=" in words:
             words = words[: words.index("=")]
-            names = [word for word in words if word.isidentifier() and word not in ("id", "val", "x", "y", "z")]
+            names = [
+                word for word in words if word.isidentifier() and word not in ("id", "val", "x", "y", "z")
+            ]
             declared = any(word.endswith("Attribute") or word.endswith("Attribute_st") for word in words)
             return (names[-1] if declared else names[0]) if names else ""
         return words[0] if words else ""
@@ -255,12 +285,20 @@ class ConfigReader:
         if place >= last or tokens.texts[place] != ",":
             return ()
         while place < min(index + 12, last) and tokens.texts[place] != ";":
-            if tokens.texts[place] == "{" and tokens.kinds[place + 1] != IDENT and tokens.texts[place + 1] not in (".", "{"):
+            if (
+                tokens.texts[place] == "{"
+                and tokens.kinds[place + 1] != IDENT
+                and tokens.texts[place + 1] not in (".", "{")
+            ):
                 close = tokens.match.get(place, place)
-                return tuple(parse_expression(tokens, part) for part in split_arguments(tokens, place + 1, close))
+                return tuple(
+                    parse_expression(tokens, part) for part in split_arguments(tokens, place + 1, close)
+                )
             if tokens.texts[place] == "{" and tokens.kinds[place + 1] == IDENT:
                 close = tokens.match.get(place, place)
-                return tuple(parse_expression(tokens, part) for part in split_arguments(tokens, place + 1, close))
+                return tuple(
+                    parse_expression(tokens, part) for part in split_arguments(tokens, place + 1, close)
+                )
             place += 1
         return ()
 
@@ -283,7 +321,9 @@ def _macro_bound(parameters: tuple[str, ...] | None, tokens, index: int, owner: 
     if not parameters or index + 1 >= len(tokens) or tokens.texts[index + 1] != "(":
         return {}
     parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
-    return {name: (parse_expression(tokens, part), owner) for name, part in zip(parameters, parts, strict=False)}
+    return {
+        name: (parse_expression(tokens, part), owner) for name, part in zip(parameters, parts, strict=False)
+    }
 
 
 def _root_name(node: Node) -> str:

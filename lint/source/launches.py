@@ -18,7 +18,9 @@ from ptxguard.source.variables import body_of
 if TYPE_CHECKING:
     from ptxguard.source.guards import CppFile
 
-EX_LAUNCHES = frozenset({"cudaLaunchKernelEx", "cudaLaunchKernelExC", "cuLaunchKernelEx", "cudaLaunchKernelExC_ptsz"})
+EX_LAUNCHES = frozenset(
+    {"cudaLaunchKernelEx", "cudaLaunchKernelExC", "cuLaunchKernelEx", "cudaLaunchKernelExC_ptsz"}
+)
 PLAIN_LAUNCHES = frozenset(
     "cudaLaunchKernel cudaLaunchCooperativeKernel cuLaunchKernel cuLaunchCooperativeKernel cudaLaunchKernel_ptsz "
     "cudaLaunchCooperativeKernelMultiDevice cudaLaunchDevice".split()
@@ -132,7 +134,9 @@ class _Search:
             return
         arguments = use.template_arguments or arguments
         if use.kind == "launch":
-            self.result.found.append(Launch(self.kernel, unit, tokens, index, owner, "triple", None, arguments, bound))
+            self.result.found.append(
+                Launch(self.kernel, unit, tokens, index, owner, "triple", None, arguments, bound)
+            )
             return
         if owner is None:
             self._at_file_scope(use)
@@ -191,12 +195,16 @@ class _Search:
     def _attribute(self, use: Use, name_index: int, opening: int) -> None:
         tokens = use.tokens
         close = tokens.match.get(opening, opening)
-        if any("RequiredCluster" in text or "REQUIRED_CLUSTER" in text for text in tokens.texts[opening:close]):
+        if any(
+            "RequiredCluster" in text or "REQUIRED_CLUSTER" in text for text in tokens.texts[opening:close]
+        ):
             found = read_use(use.unit, tokens, name_index, use.owner)
             if found is not None:
                 self.result.required_cluster.append(found)
 
-    def _through_helper(self, use: Use, call: tuple[str, int, int, int], arguments: tuple[str, ...], hops: int) -> None:
+    def _through_helper(
+        self, use: Use, call: tuple[str, int, int, int], arguments: tuple[str, ...], hops: int
+    ) -> None:
         """The kernel goes to a function of the tree: find the parameter and what is done with it there."""
         name, name_index, opening, position = call
         site = read_use(use.unit, use.tokens, name_index, use.owner)
@@ -223,10 +231,14 @@ class _Search:
         for helper in self.graph.functions_named(name):
             if position < len(helper.template_names) and self.graph.project.connected(use.unit, helper.unit):
                 followed = True
-                self._parameter_uses(helper, helper.template_names[position], site, use.template_arguments, hops)
+                self._parameter_uses(
+                    helper, helper.template_names[position], site, use.template_arguments, hops
+                )
         return followed
 
-    def _parameter_uses(self, helper: Function, name: str, site: Use, arguments: tuple[str, ...], hops: int) -> None:
+    def _parameter_uses(
+        self, helper: Function, name: str, site: Use, arguments: tuple[str, ...], hops: int
+    ) -> None:
         if name:
             self._names_in(helper, name, arguments, _bind(helper, site), hops)
 
@@ -259,7 +271,9 @@ class _Search:
         name, index = variable
         if use.tokens.texts[index - 1] in (".", "->"):
             if name == "func":  # cudaKernelNodeParams, CUDA_KERNEL_NODE_PARAMS
-                launch = Launch(self.kernel, use.unit, use.tokens, use.index, use.owner, "graph", None, arguments, bound)
+                launch = Launch(
+                    self.kernel, use.unit, use.tokens, use.index, use.owner, "graph", None, arguments, bound
+                )
                 self.result.found.append(launch)
             else:
                 self._escape(f"stored in member {name}", use)
@@ -395,7 +409,11 @@ def _assigned_variable(tokens: Tokens, use: Use) -> tuple[str, int] | None:
             return None
         if text == "=":
             return _variable_before(tokens, place)
-        if text == "{" and tokens.texts[place - 1] not in ("=", "(", ",", "{") and tokens.kinds[place - 1] != IDENT:
+        if (
+            text == "{"
+            and tokens.texts[place - 1] not in ("=", "(", ",", "{")
+            and tokens.kinds[place - 1] != IDENT
+        ):
             return None
         place -= 1
     return None
@@ -465,5 +483,3 @@ def _handle_before(tokens: Tokens, index: int) -> str | None:
             return found[0] if found else None
         place -= 1
     return None
-
-

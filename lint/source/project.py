@@ -168,15 +168,20 @@ class Project:
         left, right = self._owner[one], self._owner[other]
         if left is right:
             return one is other or one.file.parent is None or other.file.parent is None
-        if right in self._includes_of(left) or left in self._includes_of(right):
+        if self._unit_bits.get(left, 0) & self._unit_bits.get(right, 0):
             return True
-        return any(left in reach and right in reach for reach in self._reaches)
+        return right in self._includes_of(left) or left in self._includes_of(right)
 
     @cached_property
-    def _reaches(self) -> list[frozenset[TreeFile]]:
-        """Include closures of the files that nobody includes."""
+    def _unit_bits(self) -> dict[TreeFile, int]:
+        """For each file a bit set of the files nobody includes (translation units) that reach it."""
         included = {target for targets in self._include_graph.values() for target in targets}
-        return [self._includes_of(file) for file in self._include_graph if file not in included]
+        bits: dict[TreeFile, int] = {}
+        roots = [file for file in self._include_graph if file not in included]
+        for number, root in enumerate(roots):
+            for file in self._includes_of(root):
+                bits[file] = bits.get(file, 0) | (1 << number)
+        return bits
 
     def _includes_of(self, file: TreeFile) -> frozenset[TreeFile]:
         known = self._reach.get(file)

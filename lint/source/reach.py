@@ -105,7 +105,13 @@ class Reaches:
             record = owner.scope[-1]
             for use in self.graph.uses(record):
                 inside = isinstance(use.owner, Function) and record in use.owner.scope
-                if use.owner is not None and not inside and self.graph.project.connected(use.unit, owner.unit):
-                    reach.loose.append((f"{record} is used as a type or template argument", use.path, use.line))
+                if (
+                    use.owner is not None
+                    and not inside
+                    and self.graph.project.connected(use.unit, owner.unit)
+                ):
+                    reach.loose.append(
+                        (f"{record} is used as a type or template argument", use.path, use.line)
+                    )
                     return
         reach.ends.append(owner)

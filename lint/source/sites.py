@@ -26,7 +26,7 @@ from ptxguard.source.reach import Reach, Reaches
 
 if TYPE_CHECKING:
     from ptxguard.model import BulkCopy, Instruction
-    from ptxguard.source.guards import CppFile
+    from ptxguard.source.guards import CppFile, Definition
     from ptxguard.source.project import Project
     from ptxguard.source.tree import TreeFile
 
@@ -102,7 +102,9 @@ class SiteFinder:
             for found in find_statements(unit, self.project.resolver, self.project.asm_keywords):
                 if isinstance(found, Malformed):
                     line, column = unit.file.position(found.offset)
-                    self.errors.append(ParseError(found.reason, path=unit.file.path, line=line, column=column))
+                    self.errors.append(
+                        ParseError(found.reason, path=unit.file.path, line=line, column=column)
+                    )
                 else:
                     known.append(found)
         return known
@@ -163,7 +165,9 @@ class SiteFinder:
             return self.graph.macro(statement.owner)
         return self.graph.owner_at(statement.unit, statement.offset)
 
-    def _site(self, statement: AsmStatement, instructions: tuple[Instruction, ...], copy: BulkCopy) -> CopySite:
+    def _site(
+        self, statement: AsmStatement, instructions: tuple[Instruction, ...], copy: BulkCopy
+    ) -> CopySite:
         instruction = copy.instruction
         pieces = statement.template.spans(instruction.start, instruction.mnemonic_end)
         owner = self.owner(statement)
@@ -177,7 +181,9 @@ class SiteFinder:
             targets=self.guards.of_statement(statement),
             on_target={target.name: forms.on_target(copy, target) for target in self.targets},
             cluster=ClusterVerdict("undecided", "the asm statement stands outside of every function"),
-            address=AddressVerdict("unknown", "unknown", "the asm statement stands outside of every function"),
+            address=AddressVerdict(
+                "unknown", "unknown", "the asm statement stands outside of every function"
+            ),
             evidence=(here, *self.guards.evidence(statement)),
             space_spans=self._space_spans(statement, copy),
             public=any(fnmatch.fnmatch(pieces[0].path, glob) for glob in self.public),
@@ -213,9 +219,13 @@ class SiteFinder:
         if not verdicts:
             if reach.loose:
                 reason, path, line = reach.loose[0]
-                return ClusterVerdict("undecided", f"{reason} ({path}:{line})", (Evidence("call", path, line, reason),))
+                return ClusterVerdict(
+                    "undecided", f"{reason} ({path}:{line})", (Evidence("call", path, line, reason),)
+                )
             place = f"{owner.unit.file.path}:{owner.line}"
-            return ClusterVerdict("undecided", f"no kernel that calls {owner.qualified} ({place}) is in the tree")
+            return ClusterVerdict(
+                "undecided", f"no kernel that calls {owner.qualified} ({place}) is in the tree"
+            )
         verdict = merge(verdicts)
         if verdict.verdict == "one" and reach.loose:
             reason, path, line = reach.loose[0]
@@ -240,24 +250,28 @@ class SiteFinder:
             return ()
         start = copy.instruction.start + written + len("shared::")
         spans = statement.template.spans(start, start + len("cluster"))
-        if any(not span.text or "\n" in span.text for span in spans) or "".join(s.text for s in spans) != "cluster":
+        if (
+            any(not span.text or "\n" in span.text for span in spans)
+            or "".join(s.text for s in spans) != "cluster"
+        ):
             return ()
         for span in spans:
             for macro in statement.macros:
                 inside = macro.unit.file is span.file and macro.value_offset <= span.start < macro.end
-                if inside and self._use_count(macro.name) != 1:
+                if inside and self._shared_with_other_asm(macro, statement):
                     return ()
         return tuple(spans)
 
-    def _use_count(self, name: str) -> int:
-        """Mentions of a macro outside of its definitions and of conditionals."""
-        count = 0
-        for unit in self.project.with_word(name):
-            count += len(unit.tokens.positions.get(name, ()))
-            for definition in unit.definitions:
-                if definition.value and definition.name != name:
-                    count += definition.tokens.texts.count(name)
-        return count
+    def _shared_with_other_asm(self, macro: Definition, statement: AsmStatement) -> bool:
+        """Whether a macro's value is also part of another asm statement: rewriting it would change both."""
+        for unit in self.project.with_word(macro.name):
+            if unit is not macro.unit and not self.project.connected(unit, macro.unit):
+                continue
+            for other in self.statements(unit):
+                same = other.unit is statement.unit and other.offset == statement.offset
+                if not same and any(used.name == macro.name for used in other.macros):
+                    return True
+        return False
 
 
 def _is_suspect(text: str) -> bool:
@@ -281,7 +295,12 @@ _RANK = {"compiled": 2, "unknown": 1, "excluded": 0}
 def _joined(known: CopySite, other: CopySite) -> CopySite:
     """One site for two preprocessor variants with the same instruction: the more compiled one counts."""
     targets = {
-        name: max(value, other.targets.get(name, value), key=_RANK.__getitem__) for name, value in known.targets.items()
+        name: max(value, other.targets.get(name, value), key=_RANK.__getitem__)
+        for name, value in known.targets.items()
     }
-    better = other if sum(map(_RANK.get, other.targets.values())) > sum(map(_RANK.get, known.targets.values())) else known  # type: ignore[arg-type]
+    better = (
+        other
+        if sum(map(_RANK.get, other.targets.values())) > sum(map(_RANK.get, known.targets.values()))
+        else known
+    )  # type: ignore[arg-type]
     return replace(better, targets=targets)

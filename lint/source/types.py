@@ -109,3 +109,24 @@ def argument_fits(argument: str, parameter_text: str, templates: tuple[str, ...]
     if kind == "class":
         return True if base == wanted_base else None
     return True
+
+
+_SCALARS = frozenset(
+    "int unsigned uint32_t uint64_t int32_t int64_t size_t float double bool char uint8_t uint16_t half".split()
+)
+
+
+def declared_shape(texts: list[str], index: int) -> str:
+    """Shape of a member whose name stands at an index: array, pointer, object, scalar, "" for no declaration."""
+    following = texts[index + 1] if index + 1 < len(texts) else ""
+    if following not in (";", "[", "=", "{", ",", ":"):
+        return ""
+    before = texts[index - 1]
+    if before in ("*", "&", "&&"):
+        return "pointer"
+    if following == "[":
+        return "array"
+    if before == ">" or before.isidentifier():
+        # A barrier is a 64-bit word used through its address (`&s.bar`); by value it is a number.
+        return "scalar" if before in _SCALARS else "object"
+    return ""

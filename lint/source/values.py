@@ -41,11 +41,19 @@ class Values:
             return self._name(node.text, owner, bound, depth)
         if node.kind == "cond":
             chosen = self.of(node.parts[0], owner, bound, depth + 1)
-            branches = [part for truth, part in ((True, node.parts[1]), (False, node.parts[2])) if _may_be(chosen, truth)]
+            branches = [
+                part
+                for truth, part in ((True, node.parts[1]), (False, node.parts[2]))
+                if _may_be(chosen, truth)
+            ]
             return set().union(*(self.of(part, owner, bound, depth + 1) for part in branches))
         if node.kind == "cast" or (node.kind == "init" and len(node.parts) == 1):
             return self.of(node.parts[0], owner, bound, depth + 1)
-        if node.kind == "call" and len(node.parts) == 2 and node.text in ("int", "unsigned", "uint32_t", "size_t"):
+        if (
+            node.kind == "call"
+            and len(node.parts) == 2
+            and node.text in ("int", "unsigned", "uint32_t", "size_t")
+        ):
             return self.of(node.parts[1], owner, bound, depth + 1)
         if node.kind in ("binary", "unary"):
             return self._operation(node, owner, bound, depth)
@@ -61,11 +69,15 @@ class Values:
         for left in sides[0]:
             for right in sides[-1]:
                 parts = (Node("number", str(left)), Node("number", str(right)))
-                found.add(self.constants.value(Node(node.kind, node.text, parts[: len(node.parts)]), owner.unit))
+                found.add(
+                    self.constants.value(Node(node.kind, node.text, parts[: len(node.parts)]), owner.unit)
+                )
         return found
 
     def _name(self, name: str, owner: Owner, bound: Bound, depth: int) -> set[int | None]:
-        local = [b for b in bindings(owner, name) if b.kind in ("init", "assign", "update", "declare", "range")]
+        local = [
+            b for b in bindings(owner, name) if b.kind in ("init", "assign", "update", "declare", "range")
+        ]
         values = [b.node for b in local if b.kind in ("init", "assign")]
         if any(b.kind in ("update", "range") for b in local):
             return {None}

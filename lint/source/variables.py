@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ptxguard.source.callgraph import Owner
 
 _ASSIGN = frozenset({"=", "+=", "-=", "|=", "&=", "^=", "<<=", ">>="})
-_NOT_TYPES = frozenset("return else case goto throw delete new co_return typename sizeof in and or not".split())
+_NOT_TYPES = frozenset(
+    "return else case goto throw delete new co_return typename sizeof in and or not".split()
+)
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,9 @@ def global_bindings(tokens: Tokens, name: str, inside: list[tuple[int, int]]) ->
     found: list[Binding] = []
     for index in tokens.positions.get(name, ()):
         if not any(first <= index < last for first, last in inside):
-            found.extend(b for b in _binding(tokens, index, 0, len(tokens)) if b.kind in ("shared", "init", "declare"))
+            found.extend(
+                b for b in _binding(tokens, index, 0, len(tokens)) if b.kind in ("shared", "init", "declare")
+            )
     return found
 
 
@@ -101,14 +105,17 @@ def _declaration(tokens: Tokens, index: int, first: int) -> str | None:
     if previous_kind == IDENT and previous in _NOT_TYPES:
         return None
     start = _statement_start(tokens, index, first)
-    words = tokens.texts[start:index]
-    if not words or not _is_type(tokens, start, index):
+    words = tokens.texts[start:index] if start is not None else []
+    if start is None or not words or not _is_type(tokens, start, index):
         return None
     return " ".join(words)
 
 
-def _statement_start(tokens: Tokens, index: int, first: int) -> int:
-    """First token of the declaration a name stands in (behind `;`, a brace, a directive, or `for (`)."""
+def _statement_start(tokens: Tokens, index: int, first: int) -> int | None:
+    """First token of the declaration a name stands in (behind `;`, a brace, a directive, or `for (`).
+
+    None inside of every other parenthesis: arguments declare nothing.
+    """
     place = index - 1
     while place >= first:
         text = tokens.texts[place]
@@ -121,13 +128,15 @@ def _statement_start(tokens: Tokens, index: int, first: int) -> int:
             place = tokens.match.get(place, place) - 1
             continue
         if text == "(":
-            return place + 1
+            return place + 1 if tokens.texts[place - 1] in ("for", "if", "while", "switch") else None
         place -= 1
     return first
 
 
 def _is_initialiser(tokens: Tokens, opening: int) -> bool:
-    return opening > 0 and (tokens.texts[opening - 1] in ("=", ",", "(") or tokens.kinds[opening - 1] == IDENT)
+    return opening > 0 and (
+        tokens.texts[opening - 1] in ("=", ",", "(") or tokens.kinds[opening - 1] == IDENT
+    )
 
 
 def _is_type(tokens: Tokens, start: int, index: int) -> bool:
