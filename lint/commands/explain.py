@@ -9,6 +9,7 @@ import click
 
 from ptxguard.output.report import deliver
 from ptxguard.output.style import Style, wants_color
+from ptxguard.rule import HEADINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,9 +42,8 @@ def render_rule(rule: Rule, style: Style) -> Iterator[str]:
     fixes = ", ".join(meta.fix_safety) or "none"
     yield f"Reports on {meta.targets}; since ptxguard {meta.since}; fixes: {fixes}\n\n"
     for line in rule.documentation.strip().splitlines():
-        if line and not line.strip("-"):
-            continue
-        yield f"{line}\n"
+        if not line or line.strip("-"):  # the rule under a heading is for the reader of the source
+            yield f"{style.strong(line) if line in HEADINGS else line}\n"
     yield f"\n{style.strong('Severity, first row that holds')}\n"
     for case in meta.cases:
         word = case.severity.word
