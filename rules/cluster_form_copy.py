@@ -81,7 +81,9 @@ ALL_LAUNCHES_ONE = Case(
     fix="unsafe",
 )
 PUBLIC_HEADER = Case(
-    "neither is proven, in a header declared public: one note a file", Severity.NOTE, Confidence.LOW
+    "the destination is not proven, in a header declared public: one note a file",
+    Severity.NOTE,
+    Confidence.LOW,
 )
 NOT_PROVEN = Case(
     "neither the destination nor the cluster size is proven", Severity.WARNING, Confidence.MEDIUM
@@ -199,10 +201,7 @@ def _one_note(findings: list[Finding]) -> Finding:
 
 _UNICAST = "__cuda_syscall_cp_async_bulk_unicast"
 
-EXAMPLES = (
-    Example(
-        title="the CTA's own memory, spelled as if it could be a peer's",
-        source="""\
+_OWN = """\
 #include <cstdint>
 __global__ void pull(const float4* from, float* out) {
   __shared__ alignas(128) float box[256];
@@ -214,42 +213,31 @@ __global__ void pull(const float4* from, float* out) {
       " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
   out[threadIdx.x] = box[threadIdx.x];
 }
-""",
+"""
+
+
+def _guarded(condition: str, mark: str) -> str:
+    """The copy of `_OWN` under a preprocessor condition."""
+    before, statement = _OWN.replace("  // !TMA001 error", mark).split("  asm volatile(")
+    asm, after = statement.split("  out[")
+    return f"{before}{condition}\n  asm volatile({asm}#endif\n  out[{after}"
+
+
+EXAMPLES = (
+    Example(
+        title="the CTA's own memory, spelled as if it could be a peer's",
+        source=_OWN,
         fixed='"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"',
         claims=(Claim("sm_120a", syscall=_UNICAST), Claim("sm_121", syscall=_UNICAST), Claim("sm_90a")),
     ),
     Example(
         title="the same copy in the form of the CTA: silent",
-        source="""\
-#include <cstdint>
-__global__ void pull(const float4* from, float* out) {
-  __shared__ alignas(128) float box[256];
-  __shared__ alignas(8) uint64_t full;
-  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
-  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
-  asm volatile(
-      "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
-      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
-  out[threadIdx.x] = box[threadIdx.x];
-}
-""",
+        source=_OWN.replace("shared::cluster", "shared::cta").replace("  // !TMA001 error", ""),
         claims=(Claim("sm_120a"), Claim("sm_90a")),
     ),
     Example(
         title="the project still supports a toolkit without the form of the CTA: no fix without a guard",
-        source="""\
-#include <cstdint>
-__global__ void pull(const float4* from, float* out) {
-  __shared__ alignas(128) float box[256];
-  __shared__ alignas(8) uint64_t full;
-  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
-  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 error
-      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
-  out[threadIdx.x] = box[threadIdx.x];
-}
-""",
+        source=_OWN,
         cuda_min=(12, 4),
     ),
     Example(
@@ -333,41 +321,13 @@ __device__ inline void pull_twice(uint32_t dst, const float4* from, uint32_t bar
     ),
     Example(
         title="compiled only under a macro that nobody defines",
-        source="""\
-#include <cstdint>
-__global__ void pull(const float4* from, float* out) {
-  __shared__ alignas(128) float box[256];
-  __shared__ alignas(8) uint64_t full;
-  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
-  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
-#ifdef PULL_WITH_TMA
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 warning
-      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
-#endif
-  out[threadIdx.x] = box[threadIdx.x];
-}
-""",
+        source=_guarded("#ifdef PULL_WITH_TMA", "  // !TMA001 warning"),
         fixed='"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"',
         claims=(Claim("sm_120a"),),
     ),
     Example(
         title="not compiled for sm_12x: silent",
-        source="""\
-#include <cstdint>
-__global__ void pull(const float4* from, float* out) {
-  __shared__ alignas(128) float box[256];
-  __shared__ alignas(8) uint64_t full;
-  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
-  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
-#if __CUDA_ARCH__ < 1200
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
-      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
-#endif
-  out[threadIdx.x] = box[threadIdx.x];
-}
-""",
+        source=_guarded("#if __CUDA_ARCH__ < 1200", ""),
         claims=(Claim("sm_120a"),),
     ),
     Example(

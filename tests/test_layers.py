@@ -91,9 +91,10 @@ def test_no_circle_of_imports():
     assert set(order.static_order()) == set(MODULES)
 
 
-@pytest.mark.parametrize(
-    "path", [*MODULES.values(), *sorted((ROOT / "tests").glob("*.py"))], ids=lambda path: path.name
-)
+FILES = [*MODULES.values(), *sorted((ROOT / "tests").glob("*.py"))]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_no_module_is_longer_than_400_lines(path):
     assert len(path.read_text("utf-8").splitlines()) <= 400
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -16,7 +18,8 @@ from ptxguard.finding import KernelPlace, with_fingerprints
 from ptxguard.memcost import find_gpu
 from ptxguard.output.json import render
 from ptxguard.output.report import Report, deliver
-from ptxguard.output.sites import render_json
+from ptxguard.output.sites import render_json, render_text
+from ptxguard.output.style import Style
 from ptxguard.rule import CheckOptions
 from sitekit import make_site
 
@@ -99,3 +102,23 @@ def test_output_file_has_the_usual_rights(tmp_path):
 def test_an_unwritable_output_file_is_a_sentence_with_its_path(tmp_path):
     with pytest.raises(ToolError, match=r"missing/out: cannot write the output \(No such file"):
         deliver(["x"], str(tmp_path / "missing" / "out"))
+
+
+def test_names_that_are_no_text_reach_json_and_text(capfdbinary):
+    odd = make_site(path="b\udcff.cu", function="f\u00e9")
+    report = Report(sites=(odd,))
+    deliver(render_json(report), None)
+    assert json.loads(capfdbinary.readouterr().out)["sites"][0]["path"] == "b\udcff.cu"
+    deliver(render_text(report, Style()), None)
+    assert "b\u00b7.cu" in capfdbinary.readouterr().out.decode()
+
+
+def test_a_reader_that_goes_away_does_not_look_like_findings():
+    code = "from ptxguard.output.report import deliver; deliver(('x' * 70000 for _ in range(99)), None)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as child:
+        child.stdout.read(10)
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait(timeout=30) == 2

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ptxguard.output.report import deliver
 from ptxguard.output.style import Style, wants_color
+from ptxguard.rule import HEADINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +26,7 @@ def command(code: str | None, color: str) -> None:
 
     style = Style(wants_color(color, sys.stdout))
     chunks = render_rule(find_rule(code), style) if code is not None else render_list(all_rules(), style)
-    for chunk in chunks:
-        click.echo(chunk, nl=False, color=style.color)
+    deliver(chunks, None)
 
 
 def render_list(rules: tuple[Rule, ...], style: Style) -> Iterator[str]:
@@ -41,9 +42,8 @@ def render_rule(rule: Rule, style: Style) -> Iterator[str]:
     fixes = ", ".join(meta.fix_safety) or "none"
     yield f"Reports on {meta.targets}; since ptxguard {meta.since}; fixes: {fixes}\n\n"
     for line in rule.documentation.strip().splitlines():
-        if line and not line.strip("-"):
-            continue
-        yield f"{line}\n"
+        if not line or line.strip("-"):  # the rule under a heading is for the reader of the source
+            yield f"{style.strong(line) if line in HEADINGS else line}\n"
     yield f"\n{style.strong('Severity, first row that holds')}\n"
     for case in meta.cases:
         word = case.severity.word

@@ -24,5 +24,5 @@ def render(report: Report) -> Iterator[str]:
         "findings": [finding.record() for finding in report.findings],
         "errors": error_records(report.errors),
     }
-    yield json.dumps(record, indent=2, ensure_ascii=False)
+    yield json.dumps(record, indent=2)
     yield "\n"

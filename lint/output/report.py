@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from ptxguard.errors import ToolError
 
@@ -63,8 +63,7 @@ def deliver(chunks: Iterable[str], output_file: str | None) -> None:
         ToolError: the file cannot be written; what was there before is untouched.
     """
     if output_file is None:
-        for chunk in chunks:
-            click.echo(chunk, nl=False, color=True)
+        _print(chunks)
         return
     target = Path(output_file)
     try:
@@ -82,6 +81,20 @@ def deliver(chunks: Iterable[str], output_file: str | None) -> None:
             f"cannot write the output ({error.strerror}); name a file in a folder that you may write to",
             path=output_file,
         ) from error
+
+
+def _print(chunks: Iterable[str]) -> None:
+    """Write to standard output; a reader that goes away early (`| head`) ends the command with status 2."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a path or a comment may hold what the terminal cannot show
+    try:
+        for chunk in chunks:
+            sys.stdout.write(chunk)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes once more when it ends, and click would end with 1, which means findings.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(2) from None
 
 
 def _umask() -> int:

@@ -26,7 +26,7 @@ def render_json(report: Report) -> Iterator[str]:
         "sites": [site.record() for site in report.sites],
         "errors": error_records(report.errors),
     }
-    yield json.dumps(record, indent=2, ensure_ascii=False)
+    yield json.dumps(record, indent=2)
     yield "\n"
 
 
@@ -36,7 +36,7 @@ def render_text(report: Report, style: Style) -> Iterator[str]:
     for site in report.sites:
         if site.span.path != path:
             path = site.span.path
-            yield style.strong(path) + "\n"
+            yield style.strong(printable(path)) + "\n"
         place = f"{site.span.line}:{site.span.column}"
         yield f"  {style.faint(place.ljust(9))} {printable(site.copy.opcode)}\n"
         yield from _known(site)
@@ -47,7 +47,7 @@ def render_text(report: Report, style: Style) -> Iterator[str]:
 
 def _known(site: CopySite) -> Iterator[str]:
     parts = [
-        f"in {site.function}" if site.function else site.kind,
+        f"in {printable(site.function)}" if site.function else site.kind,
         _behaviour(site),
         f"cluster {site.cluster.verdict}",
         f"address {site.address.verdict}",
