@@ -52,11 +52,9 @@ _FAMILY_ONLY = _CTA_GROUPS | {"im2col::w::128", "tile::scatter4"}
 _FAMILY_ONLY_IN_CLUSTER = frozenset({"im2col::w", "tile::gather4"})
 _DATACENTER_BLACKWELL = range(100, 120)
 
-# "PTX ISA Notes" of both instructions, as the first CUDA toolkit with that PTX ISA version.
-_FIRST_TOOLKIT = (12, 0)
-_TOOLKIT_OF_8_6 = (12, 8)
-_TOOLKIT_OF_9_2 = (13, 2)
+# "PTX ISA Notes" of both instructions, and the first CUDA toolkit of each version (CUDA release notes).
 _WORDS_OF_8_6 = _FAMILY_ONLY | _FAMILY_ONLY_IN_CLUSTER | {"cp_mask"}
+_TOOLKITS = {(8, 0): (12, 0), (8, 6): (12, 8), (9, 2): (13, 2)}
 
 
 @dataclass(frozen=True)
@@ -204,12 +202,17 @@ def syscall_name(copy: BulkCopy) -> str | None:
     return f"__cuda_syscall_cp_async_bulk{shape}_{'multicast' if copy.multicast else 'unicast'}"
 
 
-def first_toolkit(copy: BulkCopy) -> tuple[int, int]:
-    """The first CUDA toolkit (major, minor) whose ptxas takes the form on a target that has it."""
+def first_ptx_version(copy: BulkCopy) -> tuple[int, int]:
+    """The first PTX ISA version (major, minor) that has the form; ptxas names it in its error."""
     form = _form(copy.opcode)
     words = form.words if form is not None else frozenset[str]()
     if "ignore_oob" in words:
-        return _TOOLKIT_OF_9_2
+        return (9, 2)
     if words & _WORDS_OF_8_6 or copy.destination_space == "shared::cta":
-        return _TOOLKIT_OF_8_6
-    return _FIRST_TOOLKIT
+        return (8, 6)
+    return (8, 0)
+
+
+def first_toolkit(copy: BulkCopy) -> tuple[int, int]:
+    """The first CUDA toolkit (major, minor) whose ptxas takes the form on a target that has it."""
+    return _TOOLKITS[first_ptx_version(copy)]

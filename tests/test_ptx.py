@@ -188,7 +188,7 @@ def statements(draw):
     return f"{guard}{opcode} {', '.join(draw(st.lists(operands(), max_size=4)))}{draw(SPACES)};"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.tuples(statements(), SPACES), max_size=6))
 def test_printing_gives_the_same_tokens(pieces):
     text = "\n".join(statement + space for statement, space in pieces)
