@@ -49,6 +49,7 @@ class Gpu:
         memory_gib: device memory as sold; the host's memory on integrated GPUs.
         integrated: whether it shares the host's memory.
         source: where the figures come from.
+        aliases: other names that drivers give it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Gpu:
     memory_gib: float
     integrated: bool
     source: str
+    aliases: tuple[str, ...] = ()
 
     @property
     def resident_threads(self) -> int:
@@ -98,6 +100,7 @@ def gpus() -> tuple[Gpu, ...]:
             memory_gib=float(row["memory_gib"]),
             integrated=row.get("integrated", False),
             source=sources[row["source"]],
+            aliases=tuple(row.get("aliases", ())),
         )
         for row in table["gpu"]
     )
@@ -114,7 +117,7 @@ def find_gpu(name: str) -> Gpu:
     Raises:
         ConfigError: no such product, with the nearest names.
     """
-    known = {_plain(gpu.name): gpu for gpu in gpus()}
+    known = {_plain(text): gpu for gpu in gpus() for text in (gpu.name, *gpu.aliases)}
     wanted = _plain(name)
     if wanted in known:
         return known[wanted]

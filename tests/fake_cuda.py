@@ -162,7 +162,8 @@ class FakeDevice:
             self.captured.append((function, arguments, stream, ctas))
             return
         if function["name"] == "spin":
-            self.busy_until = time.monotonic() + 0.3
+            (nanoseconds,) = struct.unpack("<Q", arguments[0])
+            self.busy_until = time.monotonic() + min(nanoseconds / 1e9, 0.3)
             return
         need = max(self.limit, -(-function["need"] // 16) * 16)
         if need > self.limit:

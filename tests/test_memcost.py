@@ -124,13 +124,17 @@ def test_a_limit_below_the_default_costs_nothing() -> None:
 def test_names_are_found_as_the_driver_spells_them() -> None:
     assert find_gpu("NVIDIA GeForce RTX 5090 Laptop GPU").name == "RTX 5090 Laptop"
     assert find_gpu("nvidia gb10").name == "GB10"
+    assert find_gpu("NVIDIA RTX PRO 6000 Blackwell Workstation Edition").name == "RTX PRO 6000"
+    assert find_gpu("NVIDIA A100-SXM4-80GB").name == "A100 80GB"
     with pytest.raises(ConfigError, match="RTX 5090"):
         find_gpu("RTX 509")
 
 
 def test_table_is_consistent() -> None:
     table = tomllib.loads(resources.files("ptxguard").joinpath("gpus.toml").read_text("utf-8"))
-    assert len({gpu.name for gpu in gpus()}) == len(gpus()) > 90
+    names = [name for gpu in gpus() for name in (gpu.name, *gpu.aliases)]
+    assert len(set(names)) == len(names)
+    assert len(gpus()) > 90
     for row in table["gpu"]:
         cores_per_sm = table["architecture"][row["sm"]]["cores_per_sm"]
         assert row["cuda_cores"] == row["sm_count"] * cores_per_sm, row["name"]

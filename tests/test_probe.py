@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from ptxguard.commands.cost import price_on
 from ptxguard.commands.probe import command
 from ptxguard.errors import ToolError
+from ptxguard.memcost import find_gpu
+from ptxguard.probe.evidence import measured_frame
 
 HERE = Path(__file__).parent
 
@@ -130,7 +133,7 @@ def test_no_room_for_the_launch_is_the_answer(probe) -> None:
     (item,) = result["variants"]
     assert status == 0
     assert item["code"] == "CUDA_ERROR_OUT_OF_MEMORY"
-    assert "does not fit into 1000 MiB" in item["verdict"]["conclusion"]
+    assert "does not fit into 1000 MiB; a small kernel still runs" in item["verdict"]["conclusion"]
 
 
 def test_a_target_without_bulk_copies_says_so(probe) -> None:
@@ -190,6 +193,21 @@ def test_a_kernel_of_a_cubin_is_loaded_not_launched(probe, tmp_path: Path) -> No
     assert item["attributes"]["local_size_bytes"] == 4096
     assert "cuLaunchKernel" not in [name for name, _ in item["calls"]]
     assert item["verdict"]["predicted_mib"] == 792
+
+
+def test_a_measurement_prices_its_own_card_and_no_other(probe) -> None:
+    _, result, _ = probe(*only("frame.14608", "tensor_2d_tile.cluster.direct"), sm="sm_120")
+    result["card"]["name"] = "NVIDIA GeForce RTX 5090"
+    symbol = "__cuda_syscall_cp_async_bulk_tensor_2d_tile_unicast"
+    ((_, own), (_, other)) = price_on(symbol, [find_gpu("RTX 5090"), find_gpu("GB10")], None, result)
+    assert (own.basis, own.bytes_per_thread) == ("measured", 14608)
+    assert "driver 580.1" in own.source
+    assert other.basis == "public measurement"
+    frame = measured_frame(result, find_gpu("RTX 5090"), 14608)
+    assert frame is not None
+    assert "3502 MiB at the first launch" in frame.source
+    assert measured_frame(result, find_gpu("RTX 5090"), 4096) is None
+    assert measured_frame(result, find_gpu("RTX 5080"), 14608) is None
 
 
 def test_compare_finds_growth(probe, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def operands(draw, depth=2):
     if depth == 0:
         return draw(simple)
     inner = operands(depth - 1)
-    shape = draw(st.sampled_from("atomic address offset map vector group pair negated".split()))  # noqa: SIM905
+    shape = draw(st.sampled_from("atomic address offset map vector group pair negated".split()))
     if shape == "atomic":
         return draw(simple)
     if shape == "address":

@@ -46,6 +46,9 @@ next such launch. Loading a module that refers to a driver function takes a seco
 @click.option("--syscall", help="Driver function; the prefix __cuda_syscall_ may be left out.")
 @click.option("--gpu", "gpu_names", multiple=True, help="Only this card (repeatable); default: all.")
 @click.option("--driver", help="Use what this libcuda.so declares ('auto': the installed one).")
+@click.option(
+    "--probe", "probe_file", type=click.Path(path_type=Path), help="Use launches of a probe result."
+)
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--list-gpus", is_flag=True, help="Name every card with its figures and their source.")
 def command(
@@ -53,6 +56,7 @@ def command(
     syscall: str | None,
     gpu_names: tuple[str, ...],
     driver: str | None,
+    probe_file: Path | None,
     output_format: str,
     list_gpus: bool,  # noqa: FBT001 - click passes every option by keyword
 ) -> None:
@@ -67,12 +71,13 @@ def command(
     if stack_bytes is not None and syscall is not None:
         raise ConfigError("--stack-bytes and --syscall exclude each other; give one of them")
     table = _read_driver(driver) if driver else None
+    result = _read_probe(probe_file) if probe_file else None
     if stack_bytes is not None:
-        need = StackNeed(stack_bytes, stack_bytes, stack_bytes, UNKNOWN, "stack size given by the user")
-        _show_costs([(card, price(card, need)) for card in cards], output_format)
+        rows = [(card, price(card, _stack_need(stack_bytes, card, result))) for card in cards]
+        _show_costs(rows, output_format)
     elif syscall is not None:
         symbol = syscall if syscall.startswith("__") else SYSCALL_PREFIX + syscall
-        _show_costs(price_on(symbol, cards, table), output_format)
+        _show_costs(price_on(symbol, cards, table, result), output_format)
     elif table is not None:
         _show_declarations(table, cards, output_format)
     else:
@@ -85,8 +90,25 @@ def _read_driver(name: str) -> DriverTable:
     return read_driver(find_libcuda() if name == "auto" else Path(name))
 
 
-def price_on(symbol: str, cards: Sequence[Gpu], table: DriverTable | None) -> list[tuple[Gpu, Cost]]:
-    """Price a driver function on those cards whose target calls it: declared before public before unknown.
+def _read_probe(path: Path) -> dict[str, Any]:
+    from ptxguard.probe.result import read_result
+
+    return read_result(path)
+
+
+def _stack_need(size: int, card: Gpu, result: dict[str, Any] | None) -> StackNeed:
+    if result is not None:
+        from ptxguard.probe.evidence import measured_frame
+
+        if (measured := measured_frame(result, card, size)) is not None:
+            return measured
+    return StackNeed(size, size, size, UNKNOWN, "stack size given by the user")
+
+
+def price_on(
+    symbol: str, cards: Sequence[Gpu], table: DriverTable | None, result: dict[str, Any] | None = None
+) -> list[tuple[Gpu, Cost]]:
+    """Price a driver function on the cards whose target calls it: measured, declared, public, unknown.
 
     Raises:
         ConfigError: no card of the list calls it.
@@ -97,10 +119,15 @@ def price_on(symbol: str, cards: Sequence[Gpu], table: DriverTable | None) -> li
         raise ConfigError(
             f"{symbol} is never called on {cards[0].sm}: bulk copies are native there and cost nothing"
         )
-    return [(card, price(card, _need(symbol, card, table))) for card in callers]
+    return [(card, price(card, _need(symbol, card, table, result))) for card in callers]
 
 
-def _need(symbol: str, card: Gpu, table: DriverTable | None) -> StackNeed:
+def _need(symbol: str, card: Gpu, table: DriverTable | None, result: dict[str, Any] | None) -> StackNeed:
+    if result is not None:
+        from ptxguard.probe.evidence import measured_syscall
+
+        if (measured := measured_syscall(result, card, symbol)) is not None:
+            return measured
     public = public_need(symbol)
     row = table.find(Target.parse(card.sm).number, symbol) if table else None
     if table is None or row is None:

@@ -19,7 +19,7 @@ from ptxguard.probe.verdict import judge
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Integrated cards share the host's memory, whose MemAvailable moves by itself: median of five runs.
+# Integrated cards share the host's memory, whose MemAvailable moves by itself: five runs, median.
 INTEGRATED_RUNS = 5
 
 

@@ -46,12 +46,11 @@ class Session:
         self.emit = emit
         self.stream: Any = None
 
-    def stage(self, name: str, **extra: float) -> int:
-        """Report memory and limit; returns the driver's free bytes."""
+    def stage(self, name: str, **extra: float) -> None:
+        """Report memory and limit."""
         free, total = self.api.memory()
         facts = {"free_bytes": free, "total_bytes": total, "stack_limit_bytes": self.api.stack_limit()}
         self.emit("stage", {"stage": name, **facts, **self.api.meters(), **extra})
-        return free
 
     def timed(self, work: Callable[[], None]) -> float:
         """Milliseconds that the host spent in a piece of work."""
@@ -88,9 +87,9 @@ def measure(session: Session) -> None:
     api.open()
     session.stream = api.stream()
     buffers = _buffers(variant, api)
-    before = session.stage("before load")
     if variant.kind == "short_memory":
-        _fill(api, before)
+        _fill(api)
+    session.stage("before load")
     module = api.load(cubin)
     session.stage("after load")
     function = api.function(module, _entry(variant))
@@ -99,6 +98,8 @@ def measure(session: Session) -> None:
         return  # a user's kernel is not launched: its arguments are unknown
     if variant.kind == "wait":
         _wait_beside(session, module, function, buffers)
+    elif variant.kind == "short_memory":
+        _launch_without_room(session, module, function, buffers)
     else:
         _launches(session, function, buffers)
     api.unload(module)
@@ -198,11 +199,26 @@ def _wait_beside(session: Session, module: Any, function: Any, buffers: tuple[by
         session.stage(f"after {name} launch", ms=ms)
 
 
-def _fill(api: Api, free: int) -> None:
+def _fill(api: Api) -> None:
     """Leave 1,000 MiB free, so that a large first launch does not fit."""
-    size = free - (SHORT_MEMORY_FREE_MIB << 20)
+    size = api.memory()[0] - (SHORT_MEMORY_FREE_MIB << 20)
     if size > 0:
         api.allocate(size)
+
+
+def _launch_without_room(
+    session: Session, module: Any, function: Any, buffers: tuple[bytes, int, int]
+) -> None:
+    """A first launch that fails, then a small kernel: does the context still work?"""
+    api = session.api
+    try:
+        session.finish(lambda: api.launch(function, _arguments(session.variant, buffers), session.stream))()
+        session.stage("after first launch", ms=0.0)
+    except DriverError:
+        spin = api.function(module, "spin")
+        session.finish(lambda: api.launch(spin, (struct.pack("<Q", 0),), session.stream))()
+        session.stage("after small launch")
+        raise
 
 
 def run(variant: Variant, api: Api, emit: Callable[[str, dict[str, Any]], None]) -> None:

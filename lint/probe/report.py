@@ -65,6 +65,7 @@ def _summary(summary: dict[str, Any], card: dict[str, Any]) -> list[str]:
     lines += _named("Wrong data", summary["data_wrong"])
     lines += _named("The two spellings moved different data", summary["spellings_differ"])
     lines += _named("This target cannot assemble", summary["not_assembled"])
+    lines += _named("The driver offers no such function to this target", summary["not_offered"])
     lines += _named("A driver call failed", summary["failed"])
     lines += _named("Did not finish", summary["not_finished"])
     if not (summary["disagree"] or summary["data_wrong"] or summary["spellings_differ"]):

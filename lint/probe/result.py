@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from ptxguard.probe.api import Card
 
+# What the driver answers where it cannot link a function that a kernel refers to.
+NOT_OFFERED = "CUDA_ERROR_NOT_FOUND"
+
 # A first launch that takes this much more than before is a regression, not noise.
 REGRESSION_MIB = 4.0
 
@@ -55,7 +58,12 @@ def summarise(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "data_wrong": [record["name"] for record in records if data_right(record) is False],
         "spellings_differ": differ,
         "not_assembled": [record["name"] for record in records if record["status"] == "not assembled"],
-        "failed": [record["name"] for record in records if record["status"] == "failed"],
+        "not_offered": [record["name"] for record in records if record.get("code") == NOT_OFFERED],
+        "failed": [
+            record["name"]
+            for record in records
+            if record["status"] == "failed" and record["code"] != NOT_OFFERED
+        ],
         "not_finished": [record["name"] for record in records if record["status"] in ("killed", "unusable")],
         "given_back_by_lowering": _given_back(records),
     }

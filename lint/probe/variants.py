@@ -15,9 +15,27 @@ if TYPE_CHECKING:
 CONTROL_FRAMES = (512, 1024, 1040, 1536, 2048, 4096, 8192, 14608, 16384, 32768, 65536)
 
 # Functions that the driver's device library provides; a kernel refers to one of them and never calls it.
-LIBRARY_FUNCTIONS = ("printf", "assert", "malloc", "__cuda_syscall_cnpv2LaunchDeviceV2")
+# The last one exists in no driver: it shows what a driver answers where it lacks a function.
+LIBRARY_FUNCTIONS = (
+    "printf",
+    "assert",
+    "malloc",
+    "__cuda_syscall_aligned_malloc",
+    "__cuda_syscall_cnpv2LaunchDeviceV2",
+    "__cuda_syscall_cnpv2GetParameterBufferV2",
+    "__cuda_syscall_no_such_function",
+)
 
-_CALLS = {"printf": 'printf("%u", n)', "assert": "assert(n == 0)", "malloc": "out[0] = malloc(n) != nullptr"}
+# Referred to by a kernel with a frame of its own: does the declared need of the function add to the frame?
+_WITH_FRAME = ("printf", "__cuda_syscall_aligned_malloc", "__cuda_syscall_cnpv2GetParameterBufferV2")
+
+# NVRTC ships no assert.h; __assertfail, which its macro calls, is known to it without one.
+_CALLS = {
+    "": "(void)n",
+    "printf": 'printf("%u", n)',
+    "assert": '__assertfail("n == 0", "kernels.cu", n, "refer", 1)',
+    "malloc": "out[0] = malloc(n) != nullptr",
+}
 
 
 @dataclass(frozen=True)
@@ -90,7 +108,9 @@ def refer_variants() -> tuple[Variant, ...]:
     copies = [form.syscall(multicast=multicast) for form in FORMS for multicast in (False, True)]
     found = [Variant("refer.nothing", "refer")]
     found += [Variant(f"refer.{name}", "refer", refers_to=name) for name in (*LIBRARY_FUNCTIONS, *copies)]
-    found += [Variant("refer.printf.frame_4096", "refer", refers_to="printf", frame_bytes=4096)]
+    found += [
+        Variant(f"refer.{name}.frame_4096", "refer", refers_to=name, frame_bytes=4096) for name in _WITH_FRAME
+    ]
     return (*found, Variant("refer.recursion", "refer", refers_to="recursion"))
 
 
@@ -131,7 +151,7 @@ def source_of(variant: Variant, kernels: str) -> tuple[str, dict[str, str]]:
     if variant.kind == "refer":
         return _refer_source(variant.refers_to, kernels, macros)
     macros |= {"KERNEL_FRAME": "1"}
-    if variant.kind == "wait":
+    if variant.kind in ("wait", "short_memory"):
         macros |= {"KERNEL_SPIN": "1"}
     return kernels, macros
 
@@ -139,11 +159,8 @@ def source_of(variant: Variant, kernels: str) -> tuple[str, dict[str, str]]:
 def _refer_source(function: str, kernels: str, macros: dict[str, str]) -> tuple[str, dict[str, str]]:
     if function == "recursion":
         return kernels, macros | {"KERNEL_RECURSION": "1"}
-    macros = macros | {
-        "KERNEL_REFER": "1",
-        "CALL(n)": _CALLS.get(function, f"{function}(n)" if function else "(void)n"),
-    }
+    macros = macros | {"KERNEL_REFER": "1", "CALL(n)": _CALLS.get(function, f"{function}(n)")}
     if function.startswith("__cuda_syscall_"):
         # ptxas leaves every function of this prefix to the driver, which links it when the module is loaded.
         return f'extern "C" __device__ void {function}(unsigned);\n{kernels}', macros
-    return ("#include <assert.h>\n" if function == "assert" else "") + kernels, macros
+    return kernels, macros

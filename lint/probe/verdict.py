@@ -100,7 +100,12 @@ def _unfinished(record: dict[str, Any], loaded: dict[str, Any] | None) -> str:
         return f"this target cannot assemble it: {record['reason']}"
     if record.get("code") == "CUDA_ERROR_OUT_OF_MEMORY" and loaded is not None:
         free = loaded["free_bytes"] // MIB
-        return f"{record['call']} returned {record['code']}: the reservation does not fit into {free} MiB"
+        small = "; a small kernel still runs" if stage(record, "after small launch") else ""
+        return (
+            f"{record['call']} returned {record['code']}: the reservation does not fit into {free} MiB{small}"
+        )
+    if record.get("code") == "CUDA_ERROR_NOT_FOUND" and record.get("refers_to"):
+        return "the driver offers no such function to this target"
     if record["status"] == "failed":
         return f"{record['call']} returned {record['code']}"
     return f"did not finish: {record['reason']}"

@@ -152,9 +152,7 @@ class SiteFinder:
 
     def _unresolved(self, statement: AsmStatement) -> None:
         names = ", ".join(sorted(set(statement.unresolved)))
-        message = (
-            f"asm text depends on {names}, which has no value in this tree; add its header or give it with -D"
-        )
+        message = f"asm text depends on {names}, which has no value in this tree; add its header or use -D"
         path, line = statement.unit.file.path, statement.line
         if self.guards.is_live(statement.unit, statement.offset, statement.conditions):
             self.errors.append(ParseError(message, path=path, line=line))
