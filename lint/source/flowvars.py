@@ -9,7 +9,7 @@ from ptxguard.source import variables
 from ptxguard.source.asmflow import asm_bindings, reads_own_rank
 from ptxguard.source.exprs import Node, parse_expression
 from ptxguard.source.flowbase import NEUTRAL, Frame
-from ptxguard.source.flowfacts import OWN_RANK, Flow, union
+from ptxguard.source.flowfacts import CONVERSIONS, OWN_RANK, Flow, union
 from ptxguard.source.flowparams import ParameterFlow
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ class VariableFlow(ParameterFlow):
 
     def _changed_by_call(self, binding: variables.Binding, frame: Frame) -> Flow | None:
         """What a function in the tree writes into a variable passed by reference or by address."""
-        flows = []
+        flows: list[Flow] = []
+        if binding.extra in CONVERSIONS or binding.extra.endswith("_cast"):
+            return None
         for function in self.graph.functions_named(binding.extra):
             if binding.position >= len(function.parameters):
                 continue
