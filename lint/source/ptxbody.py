@@ -22,11 +22,13 @@ _DEFINITION = re.compile(
     r"(?:^|[;{}:\n])\s*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)\s+"
     r"(?P<results>[\w$%|]+|\{[^{}]*\}|\([^()]*\))\s*,(?P<sources>[^;]*)"
 )
+_NAMES = re.compile(r"[\w$%]+")
 _SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
-_SHARED = re.compile(r"(?:\.extern\s+)?(?<![\w.:])\.shared\b(?!::)[^;]*;")
 _CALL = re.compile(
-    r"(?<![\w.$%])call(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
+    r"\bcall(?<![.$%]call)(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
 )
+# A body above this size gets an index of its definitions (3 us each); below, a search of the text is faster.
+_INDEX_CHARACTERS = 200_000
 _BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
 
 
@@ -96,24 +98,34 @@ class Body:
 
     def definitions(self, register: str) -> list[Definition]:
         """Every instruction of the function that writes the register."""
-        return [self._definition(match) for match in self._index.get(register, ())]
+        if len(self.text) > _INDEX_CHARACTERS:
+            return [self._definition(match) for match in self._index.get(register, ())]
+        return [self._definition(match) for match in self._search(register)]
+
+    def _search(self, register: str) -> Iterator[re.Match[str]]:
+        """The definitions of one register of a small body, where an index of all would not pay."""
+        text = self.text
+        position = text.find(register)
+        while position >= 0:
+            match = _DEFINITION.search(text, max(text.rfind(";", 0, position), 0))
+            if match is not None and match.start("results") <= position < match.end("results"):
+                if register in _NAMES.findall(match["results"]):
+                    yield match
+                position = match.end("results")
+            position = text.find(register, position + len(register))
 
     @cached_property
     def _index(self) -> dict[str, list[re.Match[str]]]:
         index: dict[str, list[re.Match[str]]] = {}
         for match in _DEFINITION.finditer(self.text):
-            results = match["results"]
-            if results[0] in "{(" or "|" in results:
-                for name in re.findall(r"[\w$%]+", results):
-                    index.setdefault(name, []).append(match)
-            else:
-                index.setdefault(results, []).append(match)
+            for name in _NAMES.findall(match["results"]):
+                index.setdefault(name, []).append(match)
         return index
 
     def _definition(self, match: re.Match[str]) -> Definition:
         return Definition(
             match["opcode"],
-            tuple(re.findall(r"[\w$%]+", match["results"])),
+            tuple(_NAMES.findall(match["results"])),
             tuple(source.strip() for source in _SOURCE.findall(match["sources"]) if source.strip()),
             self.base + match.start("opcode"),
         )
@@ -122,9 +134,15 @@ class Body:
     def shared_variables(self) -> dict[str, Variable]:
         """The `.shared` variables that the function declares."""
         found = {}
-        for match in _SHARED.finditer(self.text):
-            for variable in declared_variables(match[0][:-1], self.base + match.start()):
-                found[variable.name] = variable
+        position = self.text.find(".shared")
+        while position >= 0:
+            end = self.text.find(";", position)
+            if self.text[position - 1 : position].isspace():  # no opcode: `ld.shared`
+                start = self.text.rfind(".extern", max(position - 20, 0), position)
+                declaration = self.text[start if start >= 0 else position : end]
+                for variable in declared_variables(declaration, self.base + position):
+                    found[variable.name] = variable
+            position = self.text.find(".shared", position + 1)
         return found
 
     @cached_property

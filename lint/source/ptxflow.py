@@ -45,6 +45,7 @@ _BINARY = {
     "and": ptxvalue.mask,
     "mul": ptxvalue.multiply,
     "shl": ptxvalue.shift_left,
+    "shr": ptxvalue.shift_right,
 }
 
 
@@ -97,9 +98,8 @@ class AddressFlow:
             return Value(Owner.NUMBER, "a number", constants=frozenset((_number(text),)))
         shared = function.body.shared_variables.get(text) or self._graph.shared_variables.get(text)
         if shared is not None:
-            kind = "extern .shared" if shared.is_extern else ".shared"
-            place = self._graph.module.line(shared.offset)
-            reason = f"in `{text}`, a {kind} variable of line {place}"
+            kind = ".extern .shared" if shared.is_extern else ".shared"
+            reason = f"in `{text}`, the {kind} variable of line {self._graph.module.line(shared.offset)}"
             return Value(Owner.LOCAL, reason, ((shared.offset, f"{kind} {text}"),))
         if text in function.params and not function.body.definitions(text):
             return self._parameter(function, function.params.index(text), seen)
@@ -134,6 +134,8 @@ class AddressFlow:
             return values[0]
         if base in _CHOICES and len(values) >= 2:
             return union(values[:2])
+        if base in {"mul", "mad"} and ".hi" in item.opcode:
+            return ptxvalue.arithmetic(values, item.opcode)
         if base in _BINARY and len(values) == 2:
             return _BINARY[base](values[0], values[1])
         if base == "mad" and len(values) == 3:

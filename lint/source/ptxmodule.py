@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
 from ptxguard.errors import ParseError
@@ -125,7 +126,7 @@ class PtxModule:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\n", self.text))]
+        return [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
 
 
 def read_module(text: str) -> PtxModule:
