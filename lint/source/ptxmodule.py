@@ -6,10 +6,10 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
 from ptxguard.errors import ParseError
+from ptxguard.location import find_line_starts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -126,7 +126,7 @@ class PtxModule:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
+        return find_line_starts(self.text)
 
 
 def read_module(text: str) -> PtxModule:
