@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # A statement begins behind `;`, a brace, a label or a line directive; guard and opcode follow, then what it
 # writes. Operands are taken as text: a body has thousands of definitions, and few are ever asked for.
 _DEFINITION = re.compile(
-    r"(?:^|[;{}:\n])\s*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)\s+"
+    r"(?:^|[;{}:\n])[ \t\r]*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)\s+"
     r"(?P<results>[\w$%|]+|\{[^{}]*\}|\([^()]*\))\s*,(?P<sources>[^;]*)"
 )
 _NAMES = re.compile(r"[\w$%]+")
@@ -27,8 +27,10 @@ _SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
 _CALL = re.compile(
     r"\bcall(?<![.$%]call)(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
 )
-# A body above this size gets an index of its definitions (3 us each); below, a search of the text is faster.
+# A large body, or a name that stands everywhere, gets an index of all definitions (3 us each); otherwise a search
+# of the text is faster.
 _INDEX_CHARACTERS = 200_000
+_INDEX_MENTIONS = 60
 _BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
 
 
@@ -98,7 +100,7 @@ class Body:
 
     def definitions(self, register: str) -> list[Definition]:
         """Every instruction of the function that writes the register."""
-        if len(self.text) > _INDEX_CHARACTERS:
+        if len(self.text) > _INDEX_CHARACTERS or self.text.count(register) > _INDEX_MENTIONS:
             return [self._definition(match) for match in self._index.get(register, ())]
         return [self._definition(match) for match in self._search(register)]
 
@@ -142,7 +144,7 @@ class Body:
                 declaration = self.text[start if start >= 0 else position : end]
                 for variable in declared_variables(declaration, self.base + position):
                     found[variable.name] = variable
-            position = self.text.find(".shared", position + 1)
+            position = self.text.find(".shared", end) if end >= 0 else -1
         return found
 
     @cached_property

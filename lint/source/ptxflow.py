@@ -27,7 +27,7 @@ _SPECIAL = re.compile(
     r"|pm\d\w*|envreg\d+|(?:total|aggr|dynamic)_smem_size|is_explicit_cluster|n?clusterid"
     r"|cluster_n?cta(?:id|rank))(?:\.[xyzw])?\Z"
 )
-_IMMEDIATE = re.compile(r"-?\s*(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?\Z")
+_IMMEDIATE = re.compile(r"-?\s*(?:0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64}|0[0-7]{0,22}|[1-9][0-9]{0,19})U?\Z")
 _TERM = re.compile(r"([+-])\s*(-?\s*[\w$%]+)")
 _ADDRESS = re.compile(
     r"\[?\s*(?P<base>-?[\w$%]+(?:\.[xyzw])?)\s*(?P<offset>(?:[+-]\s*-?\s*[\w$%]+\s*)*)\]?\Z"
@@ -165,8 +165,7 @@ class AddressFlow:
     def _mapped(self, function: PtxFunction, item: Definition, seen: frozenset[str]) -> Value:
         """`mapa`: of another CTA, unless the rank is the own one (`CONTRACT.md`: then unknown)."""
         root = ((item.offset, " ".join((item.opcode, *item.sources))),)
-        rank = item.sources[1] if len(item.sources) > 1 else ""
-        if self._is_own_rank(function, rank):
+        if len(item.sources) > 1 and self._is_own_rank(function, item.sources[1]):
             return Value(Owner.UNKNOWN, "mapped by mapa to the own cluster rank", root)
         return Value(Owner.PEER, "mapped to another CTA by mapa", root)
 
@@ -208,5 +207,5 @@ def _number(text: str) -> int:
     """A PTX integer: a leading 0 is octal."""
     digits = text.replace(" ", "").rstrip("U")
     sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits)
-    octal = len(digits) > 1 and digits[0] == "0" and digits.isdecimal()
+    octal = digits[0] == "0" and digits.isdecimal()
     return sign * int(digits, 8 if octal else 0)

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 _MARKS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\{|\}|/\*|"', re.DOTALL)
 _HIDING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 
-_VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
+_VERSION = re.compile(r"\.version\s+([0-9]{1,4})\.([0-9]{1,4})")
 _TARGET = re.compile(r"\.target\s+(\w+)(?:\s*,\s*\w+)*")
-_ADDRESS_SIZE = re.compile(r"\.address_size\s+(\d+)")
+_ADDRESS_SIZE = re.compile(r"\.address_size\s+([0-9]{1,4})")
 _FUNCTION = re.compile(
     r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<kind>entry|func)\b"
     r"(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\))?"
     r"(?:\s*\((?P<results>[^()]*)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<params>[^()]*)\))?(?P<rest>.*)",
     re.DOTALL,
 )
-_TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*\d+)*)")
+_TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*[0-9]{1,10}\b)*)")
 _VARIABLE = re.compile(
     r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<space>shared|global|const|local|param)\b"
     r"(?:::\w+)?(?P<type>(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\)|\s*\.align\s+\d+|\s*\.\w+)*)(?P<names>.*)",
@@ -265,7 +265,7 @@ def _parameter_names(text: str | None) -> tuple[str, ...]:
 
 def _read_tuning(text: str) -> dict[str, tuple[int, ...]]:
     """`.explicitcluster .reqnctapercluster 2, 1, 1` as names with numbers."""
-    return {match[1]: tuple(map(int, re.findall(r"\d+", match[2]))) for match in _TUNING.finditer(text)}
+    return {match[1]: tuple(map(int, re.findall(r"[0-9]+", match[2]))) for match in _TUNING.finditer(text)}
 
 
 def _fail(text: str, offset: int, message: str) -> NoReturn:
