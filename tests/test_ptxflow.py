@@ -42,6 +42,7 @@ def owner(code, **options):
     [
         "mov.u32 %r9, tile;",
         "mov.u32 %r9, pool;",
+        "{.shared .b32 inner; mov.u32 %r9, inner; }",
         "mov.u32 %r9, tile+512;",
         "{ .reg .u64 t; cvta.shared.u64 t, tile; cvta.to.shared.u64 t, t; cvt.u32.u64 %r9, t; }",
         ROOT + "add.s32 %r9, %r1, 1023; and.b32 %r9, %r9, -1024;",
@@ -121,6 +122,16 @@ def test_unknown_with_its_reason(code, reason):
     address = only_site(entry(code)).address
     assert address.destination == "unknown"
     assert reason in address.reason
+
+
+def test_damaged_and_endless_code_is_no_trap():
+    assert owner(ROOT + "mapa.u32 %r9;") == "unknown"
+    assert owner(ROOT + "mapa.u32 %r9, %r1;") == "peer"
+    assert owner("\n" * 100_000 + "mov.u32 %r9, tile;") == "local"
+    chain = "".join(f"add.s32 %r{i + 1}, %r{i}, 4;" for i in range(1000, 2000))
+    address = only_site(entry("mov.u32 %r1000, tile;" + chain + "mov.u32 %r9, %r2000;")).address
+    assert address.destination == "unknown"
+    assert "too long to follow" in address.reason
 
 
 def test_offsets_in_the_operand_itself():

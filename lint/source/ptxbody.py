@@ -27,8 +27,8 @@ _SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
 _CALL = re.compile(
     r"\bcall(?<![.$%]call)(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
 )
-# A large body, or a name that stands everywhere, gets an index of all definitions (3 us each); otherwise a search
-# of the text is faster.
+# A large body, or a name that stands everywhere, gets an index of all definitions (3 us each); otherwise a
+# search of the text is faster.
 _INDEX_CHARACTERS = 200_000
 _INDEX_MENTIONS = 60
 _BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
@@ -139,7 +139,7 @@ class Body:
         position = self.text.find(".shared")
         while position >= 0:
             end = self.text.find(";", position)
-            if self.text[position - 1 : position].isspace():  # no opcode: `ld.shared`
+            if position == 0 or self.text[position - 1] in " \t\r\n;{}":  # no opcode: `ld.shared`
                 start = self.text.rfind(".extern", max(position - 20, 0), position)
                 declaration = self.text[start if start >= 0 else position : end]
                 for variable in declared_variables(declaration, self.base + position):
