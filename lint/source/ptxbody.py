@@ -27,9 +27,9 @@ _SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
 _CALL = re.compile(
     r"\bcall(?<![.$%]call)(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
 )
-# A large body, or a name that stands everywhere, gets an index of all definitions (3 us each); otherwise a
-# search of the text is faster.
+# Above one of these, definitions are looked up in an index of the body.
 _INDEX_CHARACTERS = 200_000
+_INDEX_REGISTERS = 60
 _INDEX_MENTIONS = 60
 _BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
 
@@ -71,6 +71,7 @@ class Body:
     def __init__(self, text: str, base: int) -> None:
         self.text = text
         self.base = base
+        self._found: dict[str, tuple[Definition, ...]] = {}
 
     def instructions_with(self, words: str) -> Iterator[Instruction]:
         """The instructions whose opcode holds the words, parsed, offsets into the module.
@@ -98,14 +99,21 @@ class Body:
         except ParseError as error:
             raise ParseError(error.message, offset=self.base + start + (error.offset or 0)) from None
 
-    def definitions(self, register: str) -> list[Definition]:
+    def definitions(self, register: str) -> tuple[Definition, ...]:
         """Every instruction of the function that writes the register."""
-        if len(self.text) > _INDEX_CHARACTERS or self.text.count(register) > _INDEX_MENTIONS:
-            return [self._definition(match) for match in self._index.get(register, ())]
-        return [self._definition(match) for match in self._search(register)]
+        if register not in self._found:
+            matches = self._index.get(register, ()) if self._wants_index(register) else self._search(register)
+            self._found[register] = tuple(map(self._definition, matches))
+        return self._found[register]
+
+    def _wants_index(self, register: str) -> bool:
+        """Whether an index of all definitions (3 us each) costs less than another search of the text."""
+        if len(self.text) > _INDEX_CHARACTERS or len(self._found) > _INDEX_REGISTERS:
+            return True
+        return self.text.count(register) > _INDEX_MENTIONS
 
     def _search(self, register: str) -> Iterator[re.Match[str]]:
-        """The definitions of one register of a small body, where an index of all would not pay."""
+        """The definitions of one register, without an index."""
         text = self.text
         position = text.find(register)
         while position >= 0:

@@ -93,6 +93,11 @@ class PtxFunction:
         return self._text.find(words, self.body_start, self.body_end) >= 0
 
     @cached_property
+    def uses_setmaxnreg(self) -> bool:
+        """Whether the body asks for another register count: what a driver call makes ptxas ignore (C7506)."""
+        return "setmaxnreg" in self.body.text
+
+    @cached_property
     def body(self) -> Body:
         """The body with comments blanked, ready to be asked for statements."""
         from ptxguard.source.ptxbody import Body
