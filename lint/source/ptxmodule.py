@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
 from ptxguard.errors import ParseError
@@ -20,16 +21,16 @@ if TYPE_CHECKING:
 _MARKS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\{|\}|/\*|"', re.DOTALL)
 _HIDING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 
-_VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
+_VERSION = re.compile(r"\.version\s+([0-9]{1,4})\.([0-9]{1,4})")
 _TARGET = re.compile(r"\.target\s+(\w+)(?:\s*,\s*\w+)*")
-_ADDRESS_SIZE = re.compile(r"\.address_size\s+(\d+)")
+_ADDRESS_SIZE = re.compile(r"\.address_size\s+([0-9]{1,4})")
 _FUNCTION = re.compile(
     r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<kind>entry|func)\b"
     r"(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\))?"
     r"(?:\s*\((?P<results>[^()]*)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<params>[^()]*)\))?(?P<rest>.*)",
     re.DOTALL,
 )
-_TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*\d+)*)")
+_TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*[0-9]{1,10}\b)*)")
 _VARIABLE = re.compile(
     r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<space>shared|global|const|local|param)\b"
     r"(?:::\w+)?(?P<type>(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\)|\s*\.align\s+\d+|\s*\.\w+)*)(?P<names>.*)",
@@ -92,6 +93,11 @@ class PtxFunction:
         return self._text.find(words, self.body_start, self.body_end) >= 0
 
     @cached_property
+    def uses_setmaxnreg(self) -> bool:
+        """Whether the body asks for another register count: what a driver call makes ptxas ignore (C7506)."""
+        return "setmaxnreg" in self.body.text
+
+    @cached_property
     def body(self) -> Body:
         """The body with comments blanked, ready to be asked for statements."""
         from ptxguard.source.ptxbody import Body
@@ -125,7 +131,7 @@ class PtxModule:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\n", self.text))]
+        return [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
 
 
 def read_module(text: str) -> PtxModule:
@@ -264,7 +270,7 @@ def _parameter_names(text: str | None) -> tuple[str, ...]:
 
 def _read_tuning(text: str) -> dict[str, tuple[int, ...]]:
     """`.explicitcluster .reqnctapercluster 2, 1, 1` as names with numbers."""
-    return {match[1]: tuple(map(int, re.findall(r"\d+", match[2]))) for match in _TUNING.finditer(text)}
+    return {match[1]: tuple(map(int, re.findall(r"[0-9]+", match[2]))) for match in _TUNING.finditer(text)}
 
 
 def _fail(text: str, offset: int, message: str) -> NoReturn:
