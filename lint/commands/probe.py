@@ -14,7 +14,7 @@ from ptxguard.probe.parent import REAL_DEVICE, TIMEOUT_S, find_card, run_all
 from ptxguard.probe.programs import Run, render_runs, run_commands, run_source
 from ptxguard.probe.programs import compare_runs as compare_programs
 from ptxguard.probe.report import render_line, render_result
-from ptxguard.probe.result import build_result, compare_results, read_result
+from ptxguard.probe.result import build_result, compare_results, dump_result, read_result
 from ptxguard.probe.variants import CONTROL_FRAMES, Variant, catalogue
 from ptxguard.probe.verdict import judge
 
@@ -99,22 +99,19 @@ def command(
 
     records = run_all(variants, progress, device_module, device, timeout, times)
     result = build_result(card, records)
-    text = json.dumps(result, indent=1) + "\n"
+    text = dump_result(result)
     if output_file is not None:
         _write(output_file, text)
-    click.echo(text if output_format == "json" else render_result(result))
+    click.echo(text.rstrip() if output_format == "json" else render_result(result))
     return _conclude(result, older)
 
 
 def _show_runs(runs: Sequence[Run], output_format: str) -> int:
-    """Exit status 1 where the runs end differently; differing output alone is a finding only for the reader."""
+    """Exit status 1 where the runs end differently; differing output alone is for the reader to judge."""
     compared = compare_programs(runs)
     if output_format == "json":
-        click.echo(
-            json.dumps(
-                {"version": 1, "runs": [run.record() for run in runs], "comparison": compared}, indent=1
-            )
-        )
+        record = {"version": 1, "runs": [run.record() for run in runs], "comparison": compared}
+        click.echo(json.dumps(record, indent=1))
     else:
         click.echo(render_runs(runs))
     return 0 if compared["same_exit_status"] and runs[0].exit_status == 0 else 1

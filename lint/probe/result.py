@@ -85,6 +85,13 @@ def _given_back(records: Sequence[dict[str, Any]]) -> bool | None:
     return all(value is not None and value <= 2 for value in held) if held else None
 
 
+def dump_result(result: dict[str, Any]) -> str:
+    """The text of `probe.json`: a variant a line, so that two runs can be read side by side."""
+    head = {key: value for key, value in result.items() if key != "variants"}
+    lines = ",\n  ".join(json.dumps(item) for item in result["variants"])
+    return json.dumps(head, indent=1)[:-2] + f',\n "variants": [\n  {lines}\n ]\n}}\n'
+
+
 def read_result(path: Path) -> dict[str, Any]:
     """Read a `probe.json`.
 
