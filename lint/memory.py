@@ -144,7 +144,7 @@ def _reserved(torch: Any) -> int:
 
 @contextmanager
 def _operations(torch: Any, card: Device, seen: Seen) -> Iterator[None]:
-    """With torch: name the operation after which the limit rose. The launch itself raises it."""
+    """With torch: name the operation after which the limit rose. The driver raises it at the launch."""
     if torch is None:
         yield
         return

@@ -1,0 +1,123 @@
+"""Addresses of objects: where a variable, an element or a member lies, and what a member holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptxguard.finding import Evidence
+from ptxguard.source import variables
+from ptxguard.source.cuda import Function
+from ptxguard.source.flowfacts import Flow, union
+from ptxguard.source.flowvars import VariableFlow
+
+if TYPE_CHECKING:
+    from ptxguard.source.exprs import Node
+    from ptxguard.source.flowbase import Frame
+
+
+class ObjectFlow(VariableFlow):
+    """Follows an object to the storage that it is part of."""
+
+    def address(self, node: Node, frame: Frame) -> Flow:
+        """Owner of the memory in which an object lies."""
+        kind = node.kind
+        if kind == "name":
+            return self._object(node, frame)
+        if kind == "index":
+            base = node.parts[0]
+            if base.kind in ("name", "index", "member", "arrow"):
+                return self._element_address(base, frame)
+            return self.value(base, frame)
+        if kind in ("member", "arrow"):
+            return (
+                self.address(node.parts[0], frame) if kind == "member" else self.value(node.parts[0], frame)
+            )
+        if kind == "unary" and node.text == "*":
+            return self.value(node.parts[0], frame)
+        if kind == "cast":
+            inner = node.parts[0]
+            return (
+                self.address(inner, frame) if node.text.rstrip().endswith("&") else self.value(inner, frame)
+            )
+        if kind == "call":
+            return self.value(node, frame)
+        if kind == "cond":
+            return union([self.address(part, frame) for part in node.parts[1:]])
+        return self.unknown("an object that is not followed", node, frame)
+
+    def _element_address(self, base: Node, frame: Frame) -> Flow:
+        if base.kind == "name":
+            rank, elements = self._array(base, frame)
+            array = (rank and not elements) or self._is_array_reference(base.text, frame)
+            return self.address(base, frame) if array else self.value(base, frame)
+        if base.kind == "index":
+            return self._element_address(base.parts[0], frame)
+        return self._member_value(base, frame)
+
+    def _is_array_reference(self, name: str, frame: Frame) -> bool:
+        """`auto &tile = *reinterpret_cast<Tile *>(p);`: subscripts of a reference stay in its object."""
+        found = [b for b in variables.bindings(frame.owner, name) if b.kind in ("init", "declare")]
+        return bool(found) and all(b.reference and "*" not in b.type_text.split() for b in found)
+
+    def _object(self, node: Node, frame: Frame) -> Flow:
+        """Owner of the object that a name stands for."""
+        if node.text == "this":
+            return self._this(frame)
+        for binding in self.all_bindings(node.text, frame):
+            if binding.kind == "shared":
+                return self._root(node.text, binding, frame)
+            if binding.kind in ("init", "range") and binding.reference and binding.node is not None:
+                return self.address(binding.node, frame)
+            if binding.kind in ("declare", "init", "range"):
+                return self.unknown(f"{node.text} is a variable in local memory", node, frame)
+        parameter = self._parameter(node, frame, by_address=True)
+        if parameter is None:
+            return self._this_member(node, frame)
+        reference = self._is_reference(frame.owner, node.text) or not isinstance(frame.owner, Function)
+        return (
+            parameter
+            if reference
+            else self.unknown(f"{node.text} is a parameter passed by value", node, frame)
+        )
+
+    def _root(self, name: str, binding: variables.Binding, frame: Frame) -> Flow:
+        tokens, first, last = variables.body_of(frame.owner)
+        if not first <= binding.index < last:
+            tokens = frame.owner.unit.tokens
+        unit = frame.owner.unit
+        line = unit.file.position(tokens.starts[binding.index])[0]
+        text = f"{binding.type_text} {name}"
+        reason = f"{name} is __shared__ memory of the CTA ({unit.file.path}:{line})"
+        return Flow("local", reason, (Evidence("address", unit.file.path, line, text),))
+
+    def _this_member(self, node: Node, frame: Frame) -> Flow:
+        owner = frame.owner
+        if isinstance(owner, Function) and owner.in_record:
+            shape = self.graph.member_shape(node.text, owner.unit, owner.scope[-1] if owner.scope else "")
+            if shape in ("array", "object"):
+                return self._this(frame)
+        return self.unknown(f"no definition of {node.text} is in sight", node, frame)
+
+    def _member_value(self, node: Node, frame: Frame) -> Flow:
+        """Value of `x.m`: an array member decays to its address; a pointer member holds what was stored."""
+        base = node.parts[0]
+        assigned = self._member_assignments(node, frame)
+        if assigned:
+            return union([self.value(value, frame) for value in assigned])
+        if self.graph.member_shape(node.text, frame.owner.unit) in ("array", "object"):
+            return self.address(base, frame) if node.kind == "member" else self.value(base, frame)
+        return self.unknown(f"member {node.text} holds an address that is not followed", node, frame)
+
+    def _member_assignments(self, node: Node, frame: Frame) -> list[Node]:
+        names, base = [node.text], node.parts[0]
+        while base.kind in ("member", "arrow"):
+            names.append(base.text)
+            base = base.parts[0]
+        if base.kind != "name":
+            return []
+        wanted = ".".join(reversed(names))
+        return [
+            binding.node
+            for binding in variables.bindings(frame.owner, base.text)
+            if binding.kind == "member" and binding.extra == wanted and binding.node is not None
+        ]

@@ -1,0 +1,166 @@
+"""Finds statements in the body of a PTX function: those with some words, and those that define a register."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ptxguard.source.ptx import parse_asm
+from ptxguard.source.ptxmodule import declared_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ptxguard.model import Instruction, Operand
+    from ptxguard.source.ptxmodule import Variable
+
+# A statement begins behind `;`, a brace, a label or a line directive; guard and opcode follow, then what it
+# writes. Operands are taken as text: a body has thousands of definitions, and few are ever asked for.
+_DEFINITION = re.compile(
+    r"(?:^|[;{}:\n])\s*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)\s+"
+    r"(?P<results>[\w$%|]+|\{[^{}]*\}|\([^()]*\))\s*,(?P<sources>[^;]*)"
+)
+_SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
+_SHARED = re.compile(r"(?:\.extern\s+)?(?<![\w.:])\.shared\b(?!::)[^;]*;")
+_CALL = re.compile(
+    r"(?<![\w.$%])call(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
+)
+_BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """An instruction that writes a register, its operands as text.
+
+    Attributes:
+        opcode: the whole dotted text.
+        results: registers that it writes, in order.
+        sources: operands that it reads, in order.
+        offset: of the opcode in the module.
+    """
+
+    opcode: str
+    results: tuple[str, ...]
+    sources: tuple[str, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """A `call`: the name of the function or of the register that holds it, and the arguments' names."""
+
+    name: str
+    arguments: tuple[str, ...]
+    offset: int
+
+
+class Body:
+    """One function body.
+
+    Attributes:
+        text: the body, comments blanked.
+        base: offset of its first character in the module.
+    """
+
+    def __init__(self, text: str, base: int) -> None:
+        self.text = text
+        self.base = base
+
+    def instructions_with(self, words: str) -> Iterator[Instruction]:
+        """The instructions whose opcode holds the words, parsed, offsets into the module.
+
+        Raises:
+            ParseError: such a statement cannot be parsed; `offset` is that in the module.
+        """
+        position = self.text.find(words)
+        while position >= 0:
+            start = self.text.rfind(";", 0, position) + 1
+            end = self.text.find(";", position)
+            end = len(self.text) if end < 0 else end + 1
+            before = _BEFORE.match(self.text, start, end)
+            start = before.end() if before else start
+            for instruction in self._parse(start, end):
+                if words in instruction.opcode:
+                    yield _moved(instruction, self.base + start)
+            position = self.text.find(words, end)
+
+    def _parse(self, start: int, end: int) -> tuple[Instruction, ...]:
+        from ptxguard.errors import ParseError
+
+        try:
+            return parse_asm(self.text[start:end])
+        except ParseError as error:
+            raise ParseError(error.message, offset=self.base + start + (error.offset or 0)) from None
+
+    def definitions(self, register: str) -> list[Definition]:
+        """Every instruction of the function that writes the register."""
+        return [self._definition(match) for match in self._index.get(register, ())]
+
+    @cached_property
+    def _index(self) -> dict[str, list[re.Match[str]]]:
+        index: dict[str, list[re.Match[str]]] = {}
+        for match in _DEFINITION.finditer(self.text):
+            results = match["results"]
+            if results[0] in "{(" or "|" in results:
+                for name in re.findall(r"[\w$%]+", results):
+                    index.setdefault(name, []).append(match)
+            else:
+                index.setdefault(results, []).append(match)
+        return index
+
+    def _definition(self, match: re.Match[str]) -> Definition:
+        return Definition(
+            match["opcode"],
+            tuple(re.findall(r"[\w$%]+", match["results"])),
+            tuple(source.strip() for source in _SOURCE.findall(match["sources"]) if source.strip()),
+            self.base + match.start("opcode"),
+        )
+
+    @cached_property
+    def shared_variables(self) -> dict[str, Variable]:
+        """The `.shared` variables that the function declares."""
+        found = {}
+        for match in _SHARED.finditer(self.text):
+            for variable in declared_variables(match[0][:-1], self.base + match.start()):
+                found[variable.name] = variable
+        return found
+
+    @cached_property
+    def calls(self) -> tuple[Call, ...]:
+        """Every `call` of the function."""
+        return tuple(
+            Call(
+                match["name"],
+                tuple(word.strip() for word in (match["arguments"] or "").split(",") if word.strip()),
+                self.base + match.start(),
+            )
+            for match in _CALL.finditer(self.text)
+        )
+
+    def stored_parameter(self, name: str, before: int) -> str | None:
+        """What the last `st.param` in front of a module offset puts into a call's parameter, as text."""
+        pattern = (
+            rf"(?<![\w.])st\.param[\w.:]*\s*\[\s*{re.escape(name)}\s*(?:\+\s*0\s*)?\]\s*,\s*([\w$%]+)\s*;"
+        )
+        found = None
+        for match in re.finditer(pattern, self.text[: before - self.base]):
+            found = match[1]
+        return found
+
+
+def _moved(instruction: Instruction, by: int) -> Instruction:
+    """The instruction with offsets into the module."""
+    return replace(
+        instruction,
+        operands=tuple(_moved_operand(operand, by) for operand in instruction.operands),
+        start=instruction.start + by,
+        mnemonic_end=instruction.mnemonic_end + by,
+        end=instruction.end + by,
+    )
+
+
+def _moved_operand(operand: Operand, by: int) -> Operand:
+    children = tuple(_moved_operand(child, by) for child in operand.children)
+    return replace(operand, start=operand.start + by, end=operand.end + by, children=children)
