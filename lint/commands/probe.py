@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxguard.errors import ConfigError, ToolError
-from ptxguard.probe.parent import REAL_DEVICE, TIMEOUT_S, find_card, run_all
+from ptxguard.probe.parent import INTEGRATED_RUNS, REAL_DEVICE, TIMEOUT_S, find_card, run_all
 from ptxguard.probe.programs import Run, render_runs, run_commands, run_source
 from ptxguard.probe.programs import compare_runs as compare_programs
 from ptxguard.probe.report import render_line, render_result
 from ptxguard.probe.result import build_result, compare_results, dump_result, read_result
+from ptxguard.probe.selection import variants_of_findings
+from ptxguard.probe.single import write_single_file
 from ptxguard.probe.variants import CONTROL_FRAMES, Variant, catalogue
 from ptxguard.probe.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# Integrated cards share the host's memory, whose MemAvailable moves by itself: five runs, median.
-INTEGRATED_RUNS = 5
 
 
 @click.command()
@@ -45,6 +44,10 @@ INTEGRATED_RUNS = 5
     "-D", "macros", multiple=True, help="With --source: one more build with this macro (repeatable)."
 )
 @click.option("--compare-runs", nargs=2, metavar="CMD_A CMD_B", help="Run two commands instead and compare.")
+@click.option(
+    "--from", "findings", type=click.Path(path_type=Path), help="Only what these findings call (JSON)."
+)
+@click.option("--write-file", type=click.Path(path_type=Path), help="Write the probe as one file and end.")
 @click.option("--short-memory", is_flag=True, help="Also fill the card and launch what no longer fits.")
 @click.option(
     "--runs", type=click.IntRange(min=1), help="Runs of each variant; default 1, on integrated cards 5."
@@ -62,6 +65,8 @@ def command(
     only: tuple[str, ...],
     frame_bytes: tuple[int, ...],
     kernel: str | None,
+    findings: Path | None,
+    write_file: Path | None,
     source: Path | None,
     macros: tuple[str, ...],
     compare_runs: tuple[str, str] | None,
@@ -78,6 +83,12 @@ def command(
     grew.
     """
     variants = _chosen(catalogue(frame_bytes or CONTROL_FRAMES, short_memory=short_memory), only)
+    if write_file is not None:
+        write_single_file(write_file)
+        click.echo(f"{write_file}: run it with: python {write_file}")
+        return 0
+    if findings is not None:
+        variants = variants_of_findings(findings)
     if kernel is not None:
         variants = (_kernel_variant(kernel),)
     if list_only:
