@@ -120,6 +120,11 @@ def test_references_show_the_library_part_apart(probe) -> None:
     loads = {name: item["verdict"]["load_mib"] for name, item in variants(result).items()}
     assert loads == {"refer.nothing": 0, "refer.printf": 64, "refer.malloc": 138}
     assert "loading took 64 MiB" in text
+    assert {name: item["verdict"]["agrees"] for name, item in variants(result).items()} == {
+        "refer.nothing": True,
+        "refer.printf": None,
+        "refer.malloc": None,
+    }
 
 
 def test_a_first_launch_waits_for_a_running_kernel(probe) -> None:
