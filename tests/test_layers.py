@@ -20,6 +20,8 @@ LAYERS = (
     ("model",),
     ("finding",),
     ("memcost",),
+    ("memory",),
+    ("pytest_plugin",),
     ("forms",),
     ("source.", "binary."),
     ("effects",),

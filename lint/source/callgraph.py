@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -98,8 +99,10 @@ class CallGraph:
         known = self._named.get(name)
         if known is None:
             known = []
+            called = re.compile(rf"{re.escape(name)}\s*[(<]")
             for unit in self.project.with_word(name):
-                known.extend(f for f in self.structure(unit).functions if f.name == name)
+                if name.startswith("operator") or called.search(unit.file.text):
+                    known.extend(f for f in self.structure(unit).functions if f.name == name)
             self._named[name] = known
         return known
 

@@ -16,7 +16,7 @@ from ptxguard.source.pieces import Resolver, call_arguments
 from ptxguard.source.tokens import RAW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ptxguard.arch import Target
     from ptxguard.source.guards import Definition
@@ -49,6 +49,7 @@ class Project:
     _worlds: dict[tuple[Target | None, tuple[int, int]], World] = field(default_factory=dict, repr=False)
     _reach: dict[TreeFile, frozenset[TreeFile]] = field(default_factory=dict, repr=False)
     _owner: dict[CppFile, TreeFile] = field(default_factory=dict, repr=False)
+    _words: dict[str, list[CppFile]] = field(default_factory=dict, repr=False)
     _unreadable: dict[TreeFile, PtxguardError] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -68,14 +69,16 @@ class Project:
         """Why a file could not be read, or None."""
         return self._unreadable.get(file)
 
-    def with_word(self, word: str) -> Iterator[CppFile]:
+    def with_word(self, word: str) -> list[CppFile]:
         """Files (and code inside their raw strings) that hold a name, found by a byte search."""
-        needle = word.encode("utf-8")
-        for file, data in self._cpp_files:
-            if needle in data:
-                for unit in self.units(file):
-                    if word in unit.file.text:
-                        yield unit
+        known = self._words.get(word)
+        if known is None:
+            needle = word.encode("utf-8")
+            holders = [file for file, data in self._cpp_files if needle in data]
+            known = self._words[word] = [
+                u for file in holders for u in self.units(file) if word in u.file.text
+            ]
+        return known
 
     def units(self, file: TreeFile) -> list[CppFile]:
         """The file as C++, and each raw string in it that holds device code as a file of its own."""
@@ -106,11 +109,10 @@ class Project:
         known = self._definitions.get(name)
         if known is None:
             known = []
-            pattern = re.compile(rb"#[ \t]*(?:define|undef)[ \t]+" + re.escape(name.encode()) + rb"\b")
-            for file, data in self._cpp_files:
-                if name.encode() in data and pattern.search(data):
-                    for unit in self.units(file):
-                        known.extend(unit.definitions_by_name.get(name, ()))
+            pattern = re.compile(rf"#[ \t]*(?:define|undef)[ \t]+{re.escape(name)}\b")
+            for unit in self.with_word(name):
+                if pattern.search(unit.file.text):
+                    known.extend(unit.definitions_by_name.get(name, ()))
             self._definitions[name] = known
         return known
 
