@@ -20,8 +20,8 @@ CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE,
 _ISSUE = """\
 # {form} copy at {place} reserves device memory on sm_120 and sm_121
 
-`{opcode}` becomes a call of `{syscall}` there. The first launch of a kernel that holds it raises the stack limit,
-and the driver reserves local memory for every resident thread of the GPU, outside every allocator.
+`{opcode}` becomes a call of `{syscall}` there. The first launch of a kernel that holds it raises the stack
+limit, and the driver reserves local memory for every resident thread of the GPU, outside every allocator.
 
 {costs}
 
@@ -40,8 +40,8 @@ GPU, driver and CUDA version of the run: please add them.
 """
 
 _FIX = """\
-If the destination is shared memory of the issuing CTA, `shared::cta` (PTX ISA 8.6, CUDA 12.8) is the same copy
-without the call."""
+If the destination is shared memory of the issuing CTA, `shared::cta` (PTX ISA 8.6, CUDA 12.8) is the same
+copy without the call."""
 
 _NO_FIX = "There is no other spelling of a multicast copy; on sm_12x it is done in software."
 
