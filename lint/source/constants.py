@@ -92,6 +92,10 @@ class Constants:
         return self._named[key]
 
     def _search(self, name: str, unit: CppFile, depth: int) -> int | None:
+        given = self.graph.project.defines
+        if name in given:  # `-D NAME` is 1 (nvcc), and it stands before every `#define` of the tree
+            text = given[name]
+            return self._macro("1" if text is None else text, unit)
         macro = self.graph.project.macros.candidates(
             name, self.graph.project.world(None, (13, 0)).macros_at(unit, 1 << 60)
         )
