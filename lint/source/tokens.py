@@ -111,16 +111,17 @@ def tokenize(text: str, start: int = 0, end: int | None = None) -> Tokens:
 
 
 # Only what can hide code from a search: the rest of the text is passed over at the speed of `re`.
+# The R of a name (`DIR"…"`) opens no raw string, the separator of a number (`1'000`) no character.
 _SKELETON = re.compile(
     r"""
     //(?:[^\n\\]|\\\r?\n|\\)*+
   | /\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/
-  | (?P<raw>R"(?P<delim>[^()\\\s]{0,16})\((?s:.*?)\)(?P=delim)")
+  | (?P<raw>R(?:(?<![\w$]R)|(?<=\b[uUL]R)|(?<=\bu8R))"(?P<delim>[^()\\\s]{0,16})\((?s:.*?)\)(?P=delim)")
   | (?P<string>"(?:[^"\\\n]|\\(?:\r\n|[\s\S]))*+")
-  | (?P<char>(?<![0-9A-Za-z_])'(?:[^'\\\n]|\\.)*+')
+  | (?P<char>'(?:(?<![0-9A-Za-z_]')|(?<=\b[uUL]')|(?<=\bu8'))(?:[^'\\\n]|\\.)*+')
   | (?P<directive>^[ \t]*+\#(?:[^\n\\/"']|\\\r?\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|//[^\n\\]*+
       |"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|[\\/"'])*+)
-  | (?P<bad>/\*|R"|")
+  | (?P<bad>/\*|R(?:(?<![\w$]R)|(?<=\b[uUL]R)|(?<=\bu8R))"|")
     """,
     re.VERBOSE | re.MULTILINE,
 )
