@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ptxguard.source.condition import evaluate
+from ptxguard.source.condition import arithmetic, evaluate
 from ptxguard.source.exprs import Node, constant, parse_expression
 from ptxguard.source.tokens import tokenize
 
@@ -92,6 +92,10 @@ class Constants:
         return self._named[key]
 
     def _search(self, name: str, unit: CppFile, depth: int) -> int | None:
+        given = self.graph.project.defines
+        if name in given:  # `-D NAME` is 1 (nvcc), and it stands before every `#define` of the tree
+            text = given[name]
+            return self._macro("1" if text is None else text, unit)
         macro = self.graph.project.macros.candidates(
             name, self.graph.project.world(None, (13, 0)).macros_at(unit, 1 << 60)
         )
@@ -155,18 +159,6 @@ def _unary(operator: str, value: int | None) -> int | None:
 def _binary(operator: str, left: int | None, right: int | None) -> int | None:
     if left is None or right is None:
         return None
-    if operator in ("/", "%"):
-        if right == 0:
-            return None
-        return left // right if operator == "/" else left % right
-    if operator in ("<<", ">>"):
-        if not 0 <= right < 64:
-            return None
-        return left << right if operator == "<<" else left >> right
-    table = {
-        "+": left + right, "-": left - right, "*": left * right, "&": left & right, "|": left | right,
-        "^": left ^ right, "==": int(left == right), "!=": int(left != right), "<": int(left < right),
-        ">": int(left > right), "<=": int(left <= right), ">=": int(left >= right),
-        "&&": int(bool(left and right)), "||": int(bool(left or right)),
-    }  # fmt: skip
-    return table.get(operator)
+    if operator in ("&&", "||"):
+        return int(bool(left and right)) if operator == "&&" else int(bool(left or right))
+    return arithmetic(operator, left, right)
