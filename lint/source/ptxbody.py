@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.source.ptx import parse_asm
-from ptxguard.source.ptxmodule import declared_variables
+from ptxguard.source.ptxvariables import declared_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ptxguard.model import Instruction, Operand
-    from ptxguard.source.ptxmodule import Variable
+    from ptxguard.source.ptxvariables import Variable
 
 # A statement begins behind `;`, a brace, a label or a line directive; guard and opcode follow, then what it
 # writes. Operands are taken as text: a body has thousands of definitions, and few are ever asked for.

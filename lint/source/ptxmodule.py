@@ -10,6 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
 from ptxguard.errors import ParseError
+from ptxguard.source.ptxvariables import Variable, declared_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,29 +32,6 @@ _FUNCTION = re.compile(
     re.DOTALL,
 )
 _TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*[0-9]{1,10}\b)*)")
-_VARIABLE = re.compile(
-    r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<space>shared|global|const|local|param)\b"
-    r"(?:::\w+)?(?P<type>(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\)|\s*\.align\s+\d+|\s*\.\w+)*)(?P<names>.*)",
-    re.DOTALL,
-)
-_NAME = re.compile(r"[A-Za-z_$%][\w$]*")
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable of a state space (`.shared .align 16 .b8 buffer[1024];`).
-
-    Attributes:
-        name: as written.
-        space: shared, global, const, local or param.
-        is_extern: whether another module or the launch gives it its size.
-        offset: of its declaration in the module's text.
-    """
-
-    name: str
-    space: str
-    is_extern: bool
-    offset: int
 
 
 @dataclass(frozen=True)
@@ -170,17 +148,6 @@ def read_module(text: str) -> PtxModule:
 def without_comments(text: str) -> str:
     """The text with comments blanked, every offset and line kept."""
     return _HIDING.sub(_blank, text) if "/" in text else text
-
-
-def declared_variables(text: str, base: int) -> Iterator[Variable]:
-    """Variables that one declaration without comments makes; nothing where it is no such declaration."""
-    match = _VARIABLE.match(text)
-    if match is None:
-        return
-    for piece in match["names"].split("=", 1)[0].split(","):
-        name = _NAME.search(piece)
-        if name is not None:
-            yield Variable(name[0], match["space"], match["linkage"] == "extern", base)
 
 
 def _blank(match: re.Match[str]) -> str:

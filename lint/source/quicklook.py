@@ -1,4 +1,4 @@
-"""A cheap look at raw text before its tokens are made: can a function of that name be defined in it?"""
+"""A cheap look at raw text before its tokens are made: whether it may define a function of a name."""
 
 from __future__ import annotations
 
