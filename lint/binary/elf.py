@@ -1,0 +1,265 @@
+"""Sections, symbols and relocations of a cubin as columns; every offset is checked against the image."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from ptxguard.errors import BinaryError
+
+EM_CUDA = 190
+HEADER_BYTES = 64
+_SECTION_BYTES = 64
+_SYMBOL_BYTES = 24
+
+SHT_SYMTAB = 2
+SHT_RELA = 4
+SHT_NOBITS = 8
+SHT_REL = 9
+SHT_SYMTAB_SHNDX = 18
+SHT_CUDA_INFO = 0x70000000
+SHT_CUDA_CALLGRAPH = 0x70000001
+SHT_CUDA_COMPAT_INFO = 0x70000086
+_WITHOUT_BYTES = frozenset({SHT_NOBITS, 0x7000000A, 0x70000015})
+
+# One table of 10^6 sections or 10^7 symbols is more than any toolkit writes (met: 21,294 sections).
+_MAX_SECTIONS = 1_000_000
+_MAX_SYMBOLS = 10_000_000
+
+# In the second u32 of a symbol: type 0-3, binding 4-7, st_other 8-15, section 16-31.
+STT_FUNC = 2
+STO_CUDA_ENTRY = 0x1000
+_SHN_XINDEX = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class ElfHeader:
+    """The ELF header of a cubin; names as in the ELF specification."""
+
+    abi: int
+    abi_version: int
+    e_type: int
+    e_version: int
+    e_flags: int
+    e_shoff: int
+    e_shnum: int
+    e_shstrndx: int
+
+    @property
+    def relocatable(self) -> bool:
+        """Compiled with -rdc or -dc and not linked yet."""
+        return self.e_type == 1
+
+
+def is_cubin(head: memoryview) -> bool:
+    """Whether bytes begin with the header of a 64-bit little-endian CUDA ELF."""
+    return len(head) >= HEADER_BYTES and bytes(head[:6]) == b"\x7fELF\x02\x01" and head[18] | head[19] << 8 == EM_CUDA
+
+
+def read_header(image: memoryview) -> ElfHeader:
+    """Decode the ELF header of a cubin.
+
+    Raises:
+        BinaryError: it is no CUDA ELF.
+    """
+    if not is_cubin(image):
+        raise BinaryError("not a cubin: no 64-bit little-endian ELF header of machine EM_CUDA", offset=0)
+    e_type, _, e_version, _, _, shoff, flags, _, _, _, _, shnum, shstrndx = struct.unpack_from("<HHIQQQIHHHHHH", image, 16)
+    return ElfHeader(image[7], image[8], e_type, e_version, flags, shoff, shnum, shstrndx)
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The section table, one list a column, and the image it describes."""
+
+    image: memoryview
+    type: list[int]
+    flags: list[int]
+    offset: list[int]
+    size: list[int]
+    link: list[int]
+    info: list[int]
+    name: list[int]
+    names_index: int
+
+    def content(self, index: int) -> memoryview:
+        """Bytes of a section; empty for one that has none in the file.
+
+        Raises:
+            BinaryError: it lies outside the image.
+        """
+        if self.type[index] in _WITHOUT_BYTES:
+            return self.image[:0]
+        start, size = self.offset[index], self.size[index]
+        if start + size > len(self.image):
+            raise BinaryError(
+                f"section {index} claims {size} bytes from {start:#x}, the image has {len(self.image)}", offset=start
+            )
+        return self.image[start : start + size]
+
+    def words(self, index: int) -> memoryview:
+        """A section as 32-bit words; a rest of fewer than four bytes is left out."""
+        content = self.content(index)
+        return content[: len(content) & ~3].cast("I")
+
+    def of_type(self, kind: int) -> list[int]:
+        """Indices of the sections of one type."""
+        return [index for index, value in enumerate(self.type) if value == kind]
+
+    def named(self, *names: str) -> dict[str, int]:
+        """Index of the first section of each name that is there."""
+        strings = bytes(self.content(self.names_index))
+        found: dict[str, int] = {}
+        wanted = {name.encode() for name in names}
+        for index, at in enumerate(self.name):
+            end = strings.find(b"\0", at)
+            if end - at <= 40 and strings[at:end] in wanted:
+                found.setdefault(strings[at:end].decode(), index)
+        return found
+
+    def starting_with(self, prefix: str) -> dict[str, int]:
+        """Name -> index of the sections whose name has a prefix."""
+        strings = bytes(self.content(self.names_index))
+        raw = prefix.encode()
+        return {
+            strings[at : strings.find(b"\0", at)].decode("utf-8", "replace"): index
+            for index, at in enumerate(self.name)
+            if strings.startswith(raw, at)
+        }
+
+
+def read_sections(image: memoryview, header: ElfHeader) -> Sections:
+    """Read the section table.
+
+    Raises:
+        BinaryError: it lies outside the image, or its size cannot be meant.
+    """
+    count, names_index = header.e_shnum, header.e_shstrndx
+    if header.e_shoff + _SECTION_BYTES > len(image):
+        raise BinaryError(
+            f"section table at {header.e_shoff:#x} lies behind the end of the image ({len(image)} bytes)", offset=40
+        )
+    if count == 0 or names_index == _SHN_XINDEX:
+        # ELF specification, "Sections": values that do not fit 16 bits stand in section 0.
+        size, link = struct.unpack_from("<QI", image, header.e_shoff + 32)
+        count, names_index = count or size, link if names_index == _SHN_XINDEX else names_index
+    end = header.e_shoff + count * _SECTION_BYTES
+    if count > _MAX_SECTIONS or end > len(image):
+        raise BinaryError(
+            f"table of {count} sections does not fit the image of {len(image)} bytes", offset=header.e_shoff
+        )
+    if names_index >= count:
+        raise BinaryError(f"section names are said to be in section {names_index} of {count}", offset=62)
+    table = image[header.e_shoff : end]
+    narrow, wide = table.cast("I"), table.cast("Q")
+    return Sections(
+        image=image,
+        type=narrow[1::16].tolist(),
+        flags=wide[1::8].tolist(),
+        offset=wide[3::8].tolist(),
+        size=wide[4::8].tolist(),
+        link=narrow[10::16].tolist(),
+        info=narrow[11::16].tolist(),
+        name=narrow[0::16].tolist(),
+        names_index=names_index,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """The symbol table, one list a column.
+
+    Attributes:
+        name_at: offset of each name in the string table.
+        word: st_info, st_other and section packed as in the file.
+        strings: the string table.
+    """
+
+    name_at: list[int]
+    word: list[int]
+    value: list[int]
+    size: list[int]
+    strings: bytes
+    far_sections: list[int]
+
+    def __len__(self) -> int:
+        return len(self.word)
+
+    def name(self, index: int) -> str:
+        """Name of a symbol.
+
+        Raises:
+            BinaryError: there is no such symbol, or its name lies outside the string table.
+        """
+        if index >= len(self.name_at):
+            raise BinaryError(f"symbol {index} of {len(self.name_at)} is referred to")
+        at = self.name_at[index]
+        end = self.strings.find(b"\0", at)
+        if end < 0:
+            raise BinaryError(f"the name of symbol {index} lies outside the string table")
+        return self.strings[at:end].decode("utf-8", "replace")
+
+    def section(self, index: int) -> int:
+        """Section a symbol lies in; 0 for an undefined one."""
+        number = self.word[index] >> 16
+        if number == _SHN_XINDEX and index < len(self.far_sections):
+            return self.far_sections[index]
+        return number
+
+    def kernels(self) -> list[int]:
+        """Indices of the defined functions that carry STO_CUDA_ENTRY."""
+        return [i for i, w in enumerate(self.word) if w & 0x100F == STO_CUDA_ENTRY | STT_FUNC and w >> 16]
+
+    def undefined_functions(self) -> dict[int, str]:
+        """Index -> name of the functions that the driver resolves."""
+        return {i: self.name(i) for i, w in enumerate(self.word) if w & 0xF == STT_FUNC and not w >> 16}
+
+
+def read_symbols(sections: Sections) -> Symbols | None:
+    """Read the symbol table; None where an image has none.
+
+    Raises:
+        BinaryError: table or names lie outside the image.
+    """
+    tables = sections.of_type(SHT_SYMTAB)
+    if not tables:
+        return None
+    index = tables[0]
+    content = sections.content(index)
+    count = len(content) // _SYMBOL_BYTES
+    link = sections.link[index]
+    if count > _MAX_SYMBOLS or link >= len(sections.type):
+        raise BinaryError(
+            f"symbol table of {count} symbols with names in section {link} cannot be meant",
+            offset=sections.offset[index],
+        )
+    far = sections.of_type(SHT_SYMTAB_SHNDX)
+    return split_symbols(
+        content[: count * _SYMBOL_BYTES],
+        bytes(sections.content(link)),
+        sections.words(far[0]).tolist() if far else [],
+    )
+
+
+def split_symbols(table: memoryview, strings: bytes, far_sections: list[int]) -> Symbols:
+    """Columns of a symbol table of whole entries."""
+    narrow, wide = table.cast("I"), table.cast("Q")
+    return Symbols(
+        name_at=narrow[0::6].tolist(),
+        word=narrow[1::6].tolist(),
+        value=wide[1::3].tolist(),
+        size=wide[2::3].tolist(),
+        strings=strings,
+        far_sections=far_sections,
+    )
+
+
+def read_relocations(sections: Sections, index: int) -> list[tuple[int, int, int]]:
+    """(offset, type, symbol) of the entries of a `.rel` or `.rela` section."""
+    width = 3 if sections.type[index] == SHT_RELA else 2
+    content = sections.content(index)
+    wide = content[: len(content) // (8 * width) * 8 * width].cast("Q")
+    return [
+        (at, info & 0xFFFFFFFF, info >> 32)
+        for at, info in zip(wide[0::width].tolist(), wide[1::width].tolist(), strict=True)
+    ]
