@@ -4,4 +4,14 @@ from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image, Source
 from ptxguard.binary.image import Wish
 from ptxguard.binary.inventory import Inventory, inventory
 
-__all__ = ["Artifact", "CallSite", "CubinKernel", "Image", "Inventory", "SourceLine", "Syscall", "Wish", "inventory"]
+__all__ = [
+    "Artifact",
+    "CallSite",
+    "CubinKernel",
+    "Image",
+    "Inventory",
+    "SourceLine",
+    "Syscall",
+    "Wish",
+    "inventory",
+]

@@ -62,7 +62,9 @@ class GuardedStream:
         try:
             data: bytes = self._stream.read(count)
         except _DAMAGE as error:
-            raise BinaryError(f"archive is damaged or cannot be read ({error})", offset=self._produced) from error
+            raise BinaryError(
+                f"archive is damaged or cannot be read ({error})", offset=self._produced
+            ) from error
         except Exception as error:
             if type(error).__name__ != "ZstdError":
                 raise
@@ -132,7 +134,11 @@ def zip_members(stream: IO[bytes]) -> Iterator[Member]:
             for entry in entries:
                 if not entry.is_dir():
                     packed = entry.compress_size
-                    yield Member(entry.filename, entry.file_size, GuardedStream(_Lazy(archive, entry), lambda n=packed: n))
+                    yield Member(
+                        entry.filename,
+                        entry.file_size,
+                        GuardedStream(_Lazy(archive, entry), lambda n=packed: n),
+                    )
     except _DAMAGE as error:
         raise BinaryError(f"not a readable zip archive ({error})", offset=0) from error
 

@@ -16,14 +16,36 @@ if TYPE_CHECKING:
 # Relocation of a CALL.ABS in code that is not linked (R_CUDA_ABS55_16_34 of cuobjdump).
 _R_CUDA_ABS55_16_34 = 75
 
+# The attributes of a function that its facts are made of.
+ATTRIBUTES = eiattr.ValueReader(
+    frozenset(
+        {
+            eiattr.EXTERNS,
+            eiattr.SYSCALL_OFFSETS,
+            eiattr.CTA_PER_CLUSTER,
+            eiattr.EXPLICIT_CLUSTER,
+            eiattr.MAX_CLUSTER_RANK,
+            eiattr.MAX_THREADS,
+            eiattr.REQNTID,
+            eiattr.NUM_BARRIERS,
+        }
+    )
+)
 
-def find_sites(cubin: Cubin, functions: Iterable[int], wanted: frozenset[int]) -> dict[int, list[CallSite]]:
+
+def find_sites(
+    cubin: Cubin,
+    functions: Iterable[int],
+    wanted: frozenset[int],
+    values: dict[int, dict[int, tuple[int, ...]]],
+) -> dict[int, list[CallSite]]:
     """Calls of the wanted driver functions in the code of some functions.
 
     Args:
         cubin: the image.
         functions: symbols of the kernel and of the functions it can reach.
         wanted: symbols of the driver functions asked for.
+        values: attributes of functions that are read already.
 
     Returns:
         Driver function -> its call sites; a site that cannot be decoded is given to no function.
@@ -34,32 +56,29 @@ def find_sites(cubin: Cubin, functions: Iterable[int], wanted: frozenset[int]) -
         if not section:
             continue
         name = cubin.symbols.name(function)
-        pairs = _announced(cubin, section) or _relocated(cubin, section)
-        for offset, symbol in pairs:
+        info = values[function] if function in values else function_attributes(cubin, section)
+        for offset, symbol in _announced(cubin, section, info) or _relocated(cubin, section):
             if symbol in wanted:
                 found[symbol].append(CallSite(offset, name))
     return found
 
 
-def _announced(cubin: Cubin, section: int) -> list[tuple[int, int]]:
-    """(offset, driver function) by SYSCALL_OFFSETS, which whole-program images have."""
+def function_attributes(cubin: Cubin, section: int) -> dict[int, tuple[int, ...]]:
+    """The attributes used here of the function whose code is in a section."""
     index = cubin.info_of.get(section)
-    if index is None:
-        return []
-    offsets: tuple[int, ...] = ()
-    externs: tuple[int, ...] = ()
-    for record in eiattr.decode_records(cubin.sections.content(index)):
-        if record.attribute == eiattr.SYSCALL_OFFSETS:
-            offsets += record.words
-        elif record.attribute == eiattr.EXTERNS:
-            externs += record.words
+    return {} if index is None else ATTRIBUTES.read(bytes(cubin.sections.content(index)))
+
+
+def _announced(cubin: Cubin, section: int, info: dict[int, tuple[int, ...]]) -> list[tuple[int, int]]:
+    """(offset, driver function) by SYSCALL_OFFSETS, which whole-program images have."""
+    offsets, externs = info.get(eiattr.SYSCALL_OFFSETS, ()), info.get(eiattr.EXTERNS, ())
     if len(externs) == 1:
         return [(offset, externs[0]) for offset in offsets]
+    if not offsets:
+        return []
     slots = sass.called_slots(cubin.sections.content(section), offsets)
     symbols = cubin.constant4_symbols
-    return [
-        (offset, symbols[slot]) for offset, slot in slots.items() if slot is not None and slot in symbols
-    ]
+    return [(offset, symbols[slot]) for offset, slot in slots.items() if slot is not None and slot in symbols]
 
 
 def _relocated(cubin: Cubin, section: int) -> list[tuple[int, int]]:

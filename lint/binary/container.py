@@ -129,7 +129,9 @@ class _Opener:
     def _archive(self, member: str | None, stream: Any, head: bytes, depth: int) -> Iterator[Blob]:
         kind = archive_kind(head) or ""
         if depth >= _MAX_DEPTH:
-            self._failed(member, BinaryError(f"archives nested more than {_MAX_DEPTH} deep are not opened", offset=0))
+            self._failed(
+                member, BinaryError(f"archives nested more than {_MAX_DEPTH} deep are not opened", offset=0)
+            )
             return
         try:
             if kind == "zip":
@@ -167,5 +169,7 @@ def _seekable(stream: Any) -> IO[bytes]:
         return opened
     data = stream.read()
     if len(data) > _MAX_NESTED_ZIP_BYTES:
-        raise BinaryError(f"zip of more than {_MAX_NESTED_ZIP_BYTES} bytes inside a stream; unpack it first", offset=0)
+        raise BinaryError(
+            f"zip of more than {_MAX_NESTED_ZIP_BYTES} bytes inside a stream; unpack it first", offset=0
+        )
     return io.BytesIO(data)

@@ -17,6 +17,8 @@ _OLD_ARCH_SPECIFIC = 0x800
 # A function that was not inlined, cloned into its kernel's section: `$kernel$function`. ptxas' own division
 # and root helpers are called `$__internal_<n>_$…` and call nothing.
 USER_FUNCTION = re.compile(rb"\0\$(?!__internal_)[^\0]*\$")
+# Symbol type and binding: a local function that is no kernel.
+_CLONE_MASK = 0x10FF
 _ARCH_OPTION = re.compile(r"-arch[ =](?:sm|compute)_\d+([af]?)\b")
 
 
@@ -68,13 +70,9 @@ class Cubin:
         return f"sm_{self.sm}{self.suffix}"
 
     @cached_property
-    def _notes(self) -> dict[str, int]:
-        return self.sections.named(".note.nv.tkinfo", ".note.nv.cuinfo")
-
-    @cached_property
     def tools(self) -> list[ToolNote]:
         """Tool notes in file order; none before CUDA 12.8."""
-        index = self._notes.get(".note.nv.tkinfo")
+        index = self.sections.named(".note.nv.tkinfo")
         return read_tool_notes(self.sections.content(index)) if index is not None else []
 
     @property
@@ -86,8 +84,12 @@ class Cubin:
     def toolkit(self) -> str | None:
         """`13.0`, from the ELF version of ABI 7 or the notes of ABI 8; None where neither says."""
         if self.header.abi_version < _NEW_ABI:
-            return f"{self.header.e_version // 10}.{self.header.e_version % 10}" if self.header.e_version > 1 else None
-        index = self._notes.get(".note.nv.cuinfo")
+            return (
+                f"{self.header.e_version // 10}.{self.header.e_version % 10}"
+                if self.header.e_version > 1
+                else None
+            )
+        index = self.sections.named(".note.nv.cuinfo")
         found = read_toolkit(self.sections.content(index)) if index is not None else None
         if found is None and self.tools:
             match = re.search(r"release (\d+\.\d+)", self.tools[-1].version)
@@ -134,19 +136,32 @@ class Cubin:
 
     @cached_property
     def cloned_functions(self) -> dict[int, list[int]]:
-        """Section of a kernel's code -> symbols of the functions cloned into it (`$kernel$function`)."""
-        if not USER_FUNCTION.search(self.symbols.strings):
+        """Section of a kernel's code -> symbols of the functions of the program cloned into it.
+
+        Sections that hold none but ptxas' own helpers are left out: those are leaf functions.
+        """
+        symbols = self.symbols
+        if not USER_FUNCTION.search(symbols.strings):
             return {}
         cloned: dict[int, list[int]] = {}
-        for index, word in enumerate(self.symbols.word):
-            if word & 0x10FF == elf.STT_FUNC and word >> 16 and self.symbols.name(index).startswith("$"):
-                cloned.setdefault(self.symbols.section(index), []).append(index)
-        return cloned
+        for index, word in enumerate(symbols.word):
+            if (
+                word & _CLONE_MASK == elf.STT_FUNC
+                and word >> 16
+                and symbols.strings.startswith(b"$", symbols.name_at[index])
+            ):
+                cloned.setdefault(symbols.section(index), []).append(index)
+        own = b"$__internal_"
+        return {
+            section: functions
+            for section, functions in cloned.items()
+            if not all(symbols.strings.startswith(own, symbols.name_at[function]) for function in functions)
+        }
 
     @cached_property
     def constant4_symbols(self) -> dict[int, int]:
         """Offset in constant bank 4 -> symbol whose address the driver stores there."""
-        index = self.sections.named(".nv.constant4").get(".nv.constant4")
+        index = self.sections.named(".nv.constant4")
         relocations = self.relocations_of.get(index) if index is not None else None
         if relocations is None:
             return {}

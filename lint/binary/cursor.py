@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ class Cursor(ABC):
     def kept(self) -> bytes:
         """What is there of the range that was asked for."""
 
+    def start_digest(self) -> None:  # noqa: B027  # a stream has nothing to do ahead
+        """Say that `sha256` will be asked for, so that work on it can begin."""
+
     @abstractmethod
     def sha256(self) -> str:
         """Digest of all bytes, read or not; moves to the end."""
@@ -61,7 +65,8 @@ class MappedCursor(Cursor):
         super().__init__()
         self._data = data
         self._view = memoryview(data)
-        self._next: dict[bytes, int] = {}
+        self._next = -1
+        self._digest: Future[str] | None = None
         self._range = (0, 0)
 
     def peek(self, count: int) -> memoryview:
@@ -75,13 +80,19 @@ class MappedCursor(Cursor):
         return self.position - before
 
     def seek_any(self, patterns: tuple[bytes, ...]) -> bool:
-        """See `Cursor.seek_any`; the next place of each pattern is remembered, so each is searched once."""
-        for pattern in patterns:
-            if self._next.get(pattern, -1) < self.position:
-                place = self._data.find(pattern, self.position)
-                self._next[pattern] = place if place >= 0 else len(self._view)
-        self.position = min(self._next[pattern] for pattern in patterns)
-        return self.position < len(self._view)
+        """See `Cursor.seek_any`; no byte is searched twice for the same pattern."""
+        nearest = self._next_of(patterns[0])
+        for pattern in patterns[1:]:
+            place = self._data.find(pattern, self.position, nearest + len(pattern) - 1)
+            nearest = place if place >= 0 else nearest
+        self.position = nearest
+        return nearest < len(self._view)
+
+    def _next_of(self, pattern: bytes) -> int:
+        if self._next < self.position:
+            place = self._data.find(pattern, self.position)
+            self._next = place if place >= 0 else len(self._view)
+        return self._next
 
     def keep(self, start: int, count: int) -> None:
         """See `Cursor.keep`."""
@@ -91,9 +102,16 @@ class MappedCursor(Cursor):
         """See `Cursor.kept`."""
         return bytes(self._view[slice(*self._range)])
 
+    def start_digest(self) -> None:
+        """See `Cursor.start_digest`: a thread hashes the bytes (hashlib lets others run meanwhile)."""
+        if self._digest is None:
+            self._digest = ThreadPoolExecutor(1).submit(lambda: hashlib.sha256(self._view).hexdigest())
+
     def sha256(self) -> str:
         """See `Cursor.sha256`."""
-        return hashlib.sha256(self._view).hexdigest()
+        self.start_digest()
+        assert self._digest is not None  # noqa: S101  # set by the line above, for the type checker
+        return self._digest.result()
 
 
 class StreamCursor(Cursor):

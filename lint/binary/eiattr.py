@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ NUM_BARRIERS = 0x4C
 COMPAT_ACCELERATOR_TARGET = 0x09
 
 # How the value is stored (EIFMT_*): none, u8, u16, or a u16 size and that many bytes.
-_SVAL = 4
+_BVAL, _HVAL, _SVAL = 2, 3, 4
 _INLINE_BYTES = {1: 0, 2: 1, 3: 2}
 
 
@@ -64,14 +65,18 @@ def decode_records(content: memoryview) -> Iterator[Record]:
         size = content[at + 2] | content[at + 3] << 8
         if kind == _SVAL:
             if at + 4 + size > end:
-                raise BinaryError(f"attribute {attribute:#04x} claims {size} bytes, {end - at - 4} are left", offset=at)
+                raise BinaryError(
+                    f"attribute {attribute:#04x} claims {size} bytes, {end - at - 4} are left", offset=at
+                )
             yield Record(kind, attribute, bytes(content[at + 4 : at + 4 + size]))
             at += 4 + (size + 3 & ~3)
         elif kind in _INLINE_BYTES:
             yield Record(kind, attribute, bytes(content[at + 2 : at + 2 + _INLINE_BYTES[kind]]))
             at += 4
         else:
-            raise BinaryError(f"attribute {attribute:#04x} has format {kind}, which does not exist", offset=at)
+            raise BinaryError(
+                f"attribute {attribute:#04x} has format {kind}, which does not exist", offset=at
+            )
 
 
 def per_symbol(content: memoryview) -> dict[int, dict[int, int]]:
@@ -98,13 +103,43 @@ def per_symbol(content: memoryview) -> dict[int, dict[int, int]]:
     return found
 
 
-def read_values(content: memoryview) -> dict[int, tuple[int, ...]]:
-    """Attribute -> words of the records of one function; the words of an attribute that recurs are joined.
+class ValueReader:
+    """Reads some attributes of function after function, passing over all others in compiled code."""
 
-    Raises:
-        BinaryError: as `decode_records`.
-    """
-    found: dict[int, tuple[int, ...]] = {}
-    for record in decode_records(content):
-        found[record.attribute] = found.get(record.attribute, ()) + record.words
-    return found
+    def __init__(self, wanted: frozenset[int]) -> None:
+        self._wanted = wanted
+        other = b"[^" + b"".join(re.escape(bytes([attribute])) for attribute in sorted(wanted)) + b"]"
+        # 50 records for each of 175,000 kernels: a run of records that are not wanted is one match.
+        self._others = re.compile(
+            rb"(?:[\x01-\x03]"
+            + other
+            + rb"..|\x04"
+            + other
+            + rb"(?:\x0c\0.{12}|\x04\0.{4}|\x08\0.{8}|\x10\0.{16}))*+",
+            re.DOTALL,
+        )
+
+    def read(self, content: bytes) -> dict[int, tuple[int, ...]]:
+        """Attribute -> words of the wanted records of a section; the words of one that recurs are joined.
+
+        Raises:
+            BinaryError: as `decode_records`.
+        """
+        found: dict[int, tuple[int, ...]] = {}
+        at, end, others = 0, len(content) & ~3, self._others.match
+        while at < end:
+            match = others(content, at)
+            at = match.end() if match is not None else at
+            if at >= end:
+                break
+            kind, attribute = content[at], content[at + 1]
+            size = content[at + 2] | content[at + 3] << 8
+            if not 1 <= kind <= _SVAL or (kind == _SVAL and at + 4 + size > len(content)):
+                raise BinaryError(f"attribute {attribute:#04x} has format {kind} and size {size}", offset=at)
+            if attribute in self._wanted:
+                payload = (
+                    content[at + 4 : at + 4 + size] if kind == _SVAL else content[at + 2 : at + 1 + kind]
+                )
+                found[attribute] = found.get(attribute, ()) + Record(kind, attribute, payload).words
+            at += 4 + (size + 3 & ~3 if kind == _SVAL else 0)
+        return found

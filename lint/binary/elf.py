@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 
 from ptxguard.errors import BinaryError
 
@@ -25,6 +26,8 @@ _WITHOUT_BYTES = frozenset({SHT_NOBITS, 0x7000000A, 0x70000015})
 # One table of 10^6 sections or 10^7 symbols is more than any toolkit writes (met: 21,294 sections).
 _MAX_SECTIONS = 1_000_000
 _MAX_SYMBOLS = 10_000_000
+# Occurrences of one section name inside others that are tried (met: 3).
+_MAX_NAME_PLACES = 64
 
 # In the second u32 of a symbol: type 0-3, binding 4-7, st_other 8-15, section 16-31.
 STT_FUNC = 2
@@ -53,7 +56,11 @@ class ElfHeader:
 
 def is_cubin(head: memoryview) -> bool:
     """Whether bytes begin with the header of a 64-bit little-endian CUDA ELF."""
-    return len(head) >= HEADER_BYTES and bytes(head[:6]) == b"\x7fELF\x02\x01" and head[18] | head[19] << 8 == EM_CUDA
+    return (
+        len(head) >= HEADER_BYTES
+        and bytes(head[:6]) == b"\x7fELF\x02\x01"
+        and head[18] | head[19] << 8 == EM_CUDA
+    )
 
 
 def read_header(image: memoryview) -> ElfHeader:
@@ -64,11 +71,13 @@ def read_header(image: memoryview) -> ElfHeader:
     """
     if not is_cubin(image):
         raise BinaryError("not a cubin: no 64-bit little-endian ELF header of machine EM_CUDA", offset=0)
-    e_type, _, e_version, _, _, shoff, flags, _, _, _, _, shnum, shstrndx = struct.unpack_from("<HHIQQQIHHHHHH", image, 16)
+    e_type, _, e_version, _, _, shoff, flags, _, _, _, _, shnum, shstrndx = struct.unpack_from(
+        "<HHIQQQIHHHHHH", image, 16
+    )
     return ElfHeader(image[7], image[8], e_type, e_version, flags, shoff, shnum, shstrndx)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sections:
     """The section table, one list a column, and the image it describes."""
 
@@ -93,7 +102,8 @@ class Sections:
         start, size = self.offset[index], self.size[index]
         if start + size > len(self.image):
             raise BinaryError(
-                f"section {index} claims {size} bytes from {start:#x}, the image has {len(self.image)}", offset=start
+                f"section {index} claims {size} bytes from {start:#x}, the image has {len(self.image)}",
+                offset=start,
             )
         return self.image[start : start + size]
 
@@ -104,28 +114,39 @@ class Sections:
 
     def of_type(self, kind: int) -> list[int]:
         """Indices of the sections of one type."""
-        return [index for index, value in enumerate(self.type) if value == kind]
+        return _places(self.type, kind)
 
-    def named(self, *names: str) -> dict[str, int]:
-        """Index of the first section of each name that is there."""
-        strings = bytes(self.content(self.names_index))
-        found: dict[str, int] = {}
-        wanted = {name.encode() for name in names}
-        for index, at in enumerate(self.name):
-            end = strings.find(b"\0", at)
-            if end - at <= 40 and strings[at:end] in wanted:
-                found.setdefault(strings[at:end].decode(), index)
+    def with_flags(self, flags: int) -> list[int]:
+        """Indices of the sections with exactly these flags."""
+        return _places(self.flags, flags)
+
+    @cached_property
+    def names(self) -> bytes:
+        """The table of section names."""
+        return bytes(self.content(self.names_index))
+
+    def named(self, name: str) -> int | None:
+        """Index of a section by its name, None where there is none of it."""
+        raw, at = name.encode() + b"\0", -1
+        # A name may be the tail of another one (`.rel.nv.constant4`), so every place of it is tried.
+        for _ in range(_MAX_NAME_PLACES):
+            at = self.names.find(raw, at + 1)
+            if at < 0:
+                return None
+            if at in self.name:
+                return self.name.index(at)
+        return None
+
+
+def _places(values: list[int], wanted: int) -> list[int]:
+    """Indices of a value in a list that mostly holds others."""
+    found, at = [], -1
+    try:
+        while True:
+            at = values.index(wanted, at + 1)
+            found.append(at)
+    except ValueError:
         return found
-
-    def starting_with(self, prefix: str) -> dict[str, int]:
-        """Name -> index of the sections whose name has a prefix."""
-        strings = bytes(self.content(self.names_index))
-        raw = prefix.encode()
-        return {
-            strings[at : strings.find(b"\0", at)].decode("utf-8", "replace"): index
-            for index, at in enumerate(self.name)
-            if strings.startswith(raw, at)
-        }
 
 
 def read_sections(image: memoryview, header: ElfHeader) -> Sections:
@@ -137,7 +158,8 @@ def read_sections(image: memoryview, header: ElfHeader) -> Sections:
     count, names_index = header.e_shnum, header.e_shstrndx
     if header.e_shoff + _SECTION_BYTES > len(image):
         raise BinaryError(
-            f"section table at {header.e_shoff:#x} lies behind the end of the image ({len(image)} bytes)", offset=40
+            f"section table at {header.e_shoff:#x} lies behind the end of the image ({len(image)} bytes)",
+            offset=40,
         )
     if count == 0 or names_index == _SHN_XINDEX:
         # ELF specification, "Sections": values that do not fit 16 bits stand in section 0.
@@ -165,22 +187,34 @@ def read_sections(image: memoryview, header: ElfHeader) -> Sections:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Symbols:
-    """The symbol table, one list a column.
+    """The symbol table as columns.
 
     Attributes:
-        name_at: offset of each name in the string table.
-        word: st_info, st_other and section packed as in the file.
+        table: its bytes, of whole entries.
         strings: the string table.
+        far_sections: section of each symbol whose section number does not fit 16 bits; empty without such.
     """
 
-    name_at: list[int]
-    word: list[int]
-    value: list[int]
-    size: list[int]
+    table: memoryview
     strings: bytes
     far_sections: list[int]
+
+    @cached_property
+    def name_at(self) -> list[int]:
+        """Offset of each name in the string table."""
+        return self.table.cast("I")[0::6].tolist()
+
+    @cached_property
+    def word(self) -> list[int]:
+        """st_info, st_other and section of each symbol, packed as in the file."""
+        return self.table.cast("I")[1::6].tolist()
+
+    @cached_property
+    def value(self) -> list[int]:
+        """st_value of each symbol: where in its section it begins."""
+        return self.table.cast("Q")[1::3].tolist()
 
     def __len__(self) -> int:
         return len(self.word)
@@ -234,23 +268,10 @@ def read_symbols(sections: Sections) -> Symbols | None:
             offset=sections.offset[index],
         )
     far = sections.of_type(SHT_SYMTAB_SHNDX)
-    return split_symbols(
+    return Symbols(
         content[: count * _SYMBOL_BYTES],
         bytes(sections.content(link)),
         sections.words(far[0]).tolist() if far else [],
-    )
-
-
-def split_symbols(table: memoryview, strings: bytes, far_sections: list[int]) -> Symbols:
-    """Columns of a symbol table of whole entries."""
-    narrow, wide = table.cast("I"), table.cast("Q")
-    return Symbols(
-        name_at=narrow[0::6].tolist(),
-        word=narrow[1::6].tolist(),
-        value=wide[1::3].tolist(),
-        size=wide[2::3].tolist(),
-        strings=strings,
-        far_sections=far_sections,
     )
 
 

@@ -81,14 +81,28 @@ def decode_entry(header: memoryview, container: int, offset: int) -> FatbinEntry
     Raises:
         BinaryError: sizes contradict each other; `offset` is that of the entry.
     """
-    (number, _, header_bytes, padded, stored, options_at, minor, major, arch, ident_at, ident_bytes, flags, _, full) = (
-        _ENTRY.unpack_from(header)
-    )
+    (
+        number,
+        _,
+        header_bytes,
+        padded,
+        stored,
+        options_at,
+        minor,
+        major,
+        arch,
+        ident_at,
+        ident_bytes,
+        flags,
+        _,
+        full,
+    ) = _ENTRY.unpack_from(header)
     packed = flags & (FLAG_LZ4 | FLAG_ZSTD)
     payload = stored if packed and stored else padded
     if payload > padded or (packed and not stored):
         raise BinaryError(
-            f"fatbin entry: {stored} compressed bytes do not fit a payload of {padded}; it was not read", offset=offset
+            f"fatbin entry: {stored} compressed bytes do not fit a payload of {padded}; it was not read",
+            offset=offset,
         )
     return FatbinEntry(
         container=container,
@@ -101,7 +115,9 @@ def decode_entry(header: memoryview, container: int, offset: int) -> FatbinEntry
         version=(major, minor),
         arch=arch,
         flags=flags,
-        identifier=bytes(header[ident_at : ident_at + ident_bytes]).decode("utf-8", "replace") if ident_at else "",
+        identifier=bytes(header[ident_at : ident_at + ident_bytes]).decode("utf-8", "replace")
+        if ident_at
+        else "",
         options=_option_block(header, options_at),
     )
 
@@ -115,7 +131,11 @@ def _option_block(header: memoryview, at: int) -> bytes:
 
 def is_container(head: memoryview) -> bool:
     """Whether bytes begin with a container header of the only version met (1, header of 16 bytes)."""
-    return len(head) >= CONTAINER_BYTES and _CONTAINER.unpack_from(head)[:3] == (0xBA55ED50, 1, CONTAINER_BYTES)
+    return len(head) >= CONTAINER_BYTES and _CONTAINER.unpack_from(head)[:3] == (
+        0xBA55ED50,
+        1,
+        CONTAINER_BYTES,
+    )
 
 
 def walk_container(cursor: Cursor, number: int) -> Iterator[tuple[FatbinEntry, memoryview]]:
@@ -145,7 +165,8 @@ def _take_entry(cursor: Cursor, number: int, end: int) -> tuple[FatbinEntry, mem
     header_bytes, padded = struct.unpack_from("<IQ", head, 4)
     if not ENTRY_BYTES <= header_bytes <= _MAX_HEADER_BYTES or header_bytes + padded > end - offset:
         raise BinaryError(
-            f"fatbin entry claims {header_bytes} + {padded} bytes, its container has {end - offset} left", offset=offset
+            f"fatbin entry claims {header_bytes} + {padded} bytes, its container has {end - offset} left",
+            offset=offset,
         )
     if padded > MAX_PAYLOAD_BYTES:
         raise BinaryError(f"fatbin entry of {padded} bytes is larger than what is read", offset=offset)

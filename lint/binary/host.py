@@ -78,7 +78,8 @@ class HostFile:
 def _elf_sections(kept: bytes, table: int, names_index: int, start: int) -> list[DeviceSection]:
     found = []
     rows = [
-        struct.unpack_from("<IIQQQQ", kept, at) for at in range(table, len(kept) - _SECTION_BYTES + 1, _SECTION_BYTES)
+        struct.unpack_from("<IIQQQQ", kept, at)
+        for at in range(table, len(kept) - _SECTION_BYTES + 1, _SECTION_BYTES)
     ]
     if names_index >= len(rows):
         return []
@@ -108,9 +109,15 @@ def _pe_sections(head: memoryview) -> list[DeviceSection]:
 def _gaps(section: DeviceSection, walked: list[tuple[int, int]], end: int) -> list[BinaryError]:
     stop = section.offset + section.size
     if stop > end:
-        return [BinaryError(f"section {section.name} ends at {stop:#x}, the file at {end:#x}: cut off", offset=end)]
+        return [
+            BinaryError(
+                f"section {section.name} ends at {stop:#x}, the file at {end:#x}: cut off", offset=end
+            )
+        ]
     errors, at = [], section.offset
-    for low, high in [pair for pair in walked if pair[1] > section.offset and pair[0] < stop] + [(stop, stop)]:
+    for low, high in [pair for pair in walked if pair[1] > section.offset and pair[0] < stop] + [
+        (stop, stop)
+    ]:
         if low - at >= _PADDING_BYTES:
             errors.append(
                 BinaryError(

@@ -23,7 +23,7 @@ class Scratch:
     def room(self, count: int) -> memoryview:
         """`count` bytes of undefined content."""
         if len(self._buffer) < count:
-            self._buffer = bytearray(count + count // 8)
+            self._buffer = bytearray(max(count, 2 * len(self._buffer)))
         return memoryview(self._buffer)[:count]
 
 
@@ -42,7 +42,8 @@ class Unpacked:
         """
         if size > MAX_IMAGE_BYTES or (size > _FREE_RATIO_BYTES and size > MAX_RATIO * len(payload)):
             raise BinaryError(
-                f"an image claims to unpack from {len(payload)} to {size} bytes; it was not unpacked", offset=0
+                f"an image claims to unpack from {len(payload)} to {size} bytes; it was not unpacked",
+                offset=0,
             )
         self.size = size
         self._payload = payload

@@ -44,7 +44,9 @@ class Inventory:
     file_count: int
 
 
-def inventory(paths: str | Sequence[str], wish: Wish | None = None, progress: Progress | None = None) -> Inventory:
+def inventory(
+    paths: str | Sequence[str], wish: Wish | None = None, progress: Progress | None = None
+) -> Inventory:
     """Read all device code of some paths.
 
     Args:
@@ -90,7 +92,9 @@ class _BlobReader:
                 self._fail(error)
             name = (self.blob.member or self.blob.path).lower()
             if not self.images and not self.failed and name.endswith(_DEVICE_SUFFIXES):
-                self._fail(BinaryError("holds no device code that can be read, though its name says so", offset=0))
+                self._fail(
+                    BinaryError("holds no device code that can be read, though its name says so", offset=0)
+                )
             digest = self.cursor.sha256() if self.images else ""
         except BinaryError as error:
             self._fail(error)
@@ -117,6 +121,7 @@ class _BlobReader:
                 cursor.skip(4)
 
     def _container(self) -> None:
+        self.cursor.start_digest()
         try:
             for entry, payload in fatbin.walk_container(self.cursor, len(self.walked)):
                 self._entry(entry, payload)
@@ -130,7 +135,15 @@ class _BlobReader:
         except BinaryError as error:
             self._fail(error)
             self.images.append(
-                Image(index, entry.container, entry.offset, entry.kind, entry.target, entry.payload_bytes, entry.bytes)
+                Image(
+                    index,
+                    entry.container,
+                    entry.offset,
+                    entry.kind,
+                    entry.target,
+                    entry.payload_bytes,
+                    entry.bytes,
+                )
             )
 
     def _bare_cubin(self, head: memoryview) -> None:
@@ -145,7 +158,9 @@ class _BlobReader:
             unpacked = Unpacked(data, "none", size, self.scratch)
             self.images.append(read_cubin(unpacked, image, self.wish))
         except BinaryError as error:
-            self._fail(BinaryError(f"{error.message}; it was not checked", offset=start + (error.offset or 0)))
+            self._fail(
+                BinaryError(f"{error.message}; it was not checked", offset=start + (error.offset or 0))
+            )
 
     def _ptx(self) -> None:
         data = self.cursor.take(_MAX_PTX_BYTES + 1)
@@ -158,7 +173,9 @@ class _BlobReader:
 def _elf_size(head: memoryview) -> int:
     programs_at, sections_at = struct.unpack_from("<QQ", head, 32)
     program_size, programs, section_size, sections = struct.unpack_from("<HHHH", head, 54)
-    size: int = max(programs_at + program_size * programs, sections_at + section_size * sections, elf.HEADER_BYTES)
+    size: int = max(
+        programs_at + program_size * programs, sections_at + section_size * sections, elf.HEADER_BYTES
+    )
     if size > MAX_IMAGE_BYTES:
         raise BinaryError(f"cubin claims {size} bytes, more than what is read", offset=40)
     return size

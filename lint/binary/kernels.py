@@ -7,14 +7,17 @@ from bisect import bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ptxguard.binary import eiattr, sass
+from ptxguard.binary import eiattr, elf, sass
 from ptxguard.binary.callgraph import CallGraph
-from ptxguard.binary.callsites import find_sites
+from ptxguard.binary.callsites import ATTRIBUTES, find_sites
 from ptxguard.binary.facts import NOT_LINKED, SYSCALL_PREFIX, CubinKernel, Syscall
 
 if TYPE_CHECKING:
     from ptxguard.binary.cubin import Cubin
 
+_EXTERNS_HEAD = bytes((4, eiattr.EXTERNS))
+# SHF_ALLOC and SHF_INFO_LINK: constant banks of one function.
+_ALLOC_INFO_LINK = 0x42
 _UNKNOWN_STACK = 0xFFFFFFFF
 RECURSION = "recursion"
 INDIRECT = "a call through a pointer"
@@ -51,7 +54,9 @@ class _Reader:
         self.stack = attributes.get(eiattr.MIN_STACK_SIZE, {})
         graph = cubin.graph
         # Where every call is one of a driver function, nothing has to be closed over.
-        self.flat = not graph.indirect and all(c in self.drivers for calls in graph.calls.values() for c in calls)
+        self.flat = not graph.indirect and all(
+            c in self.drivers for calls in graph.calls.values() for c in calls
+        )
 
     @property
     def may_flag(self) -> bool:
@@ -66,30 +71,41 @@ class _Reader:
     @cached_property
     def gives_up(self) -> bool:
         """Whether the image holds the text with which CUTLASS kernels of another architecture give up."""
-        index = self.cubin.sections.named(".nv.global.init").get(".nv.global.init")
+        index = self.cubin.sections.named(".nv.global.init")
         return index is not None and _GIVES_UP in bytes(self.cubin.sections.content(index))
 
     @cached_property
     def sizes(self) -> tuple[dict[int, int], dict[int, int]]:
         """Section of code -> bytes of static shared memory, and of constant bank 0."""
         sections = self.cubin.sections
-        names = bytes(sections.content(sections.names_index))
-        shared: dict[int, int] = {}
-        constant: dict[int, int] = {}
-        for at, code, size in zip(sections.name, sections.info, sections.size, strict=True):
-            if not code:
-                continue
-            if names.startswith(b".nv.shared.", at):
-                shared[code] = size
-            elif names.startswith(b".nv.constant0.", at):
-                constant[code] = size
+        shared, constant = (
+            {
+                sections.info[i]: sections.size[i]
+                for i in indices
+                if sections.names.startswith(prefix, sections.name[i])
+            }
+            for indices, prefix in (
+                (sections.of_type(elf.SHT_NOBITS), b".nv.shared."),
+                (sections.with_flags(_ALLOC_INFO_LINK), b".nv.constant0."),
+            )
+        )
         return shared, constant
 
     def kernel(self, symbol: int, *, every: bool) -> CubinKernel | None:
         """Facts of one kernel; None where it is not flagged and only flagged ones are asked for."""
         cubin = self.cubin
         section = cubin.symbols.section(symbol)
-        info = self._attributes(section)
+        attributes = self._attributes(section)
+        if (
+            not every
+            and self.flat
+            and symbol not in cubin.graph.calls
+            and section not in cubin.cloned_functions
+        ):
+            # Calls nothing, unless an EXTERNS record says otherwise; its two bytes may occur by chance too.
+            if _EXTERNS_HEAD not in attributes and self.stack.get(symbol) != _UNKNOWN_STACK:
+                return None
+        info = ATTRIBUTES.read(attributes)
         reached = {symbol: None} if self.flat else cubin.graph.reach(symbol)
         called = set(info.get(eiattr.EXTERNS, ()))
         for function in reached:
@@ -113,7 +129,7 @@ class _Reader:
         names: dict[int, str],
         wanted: frozenset[int],
     ) -> CubinKernel:
-        sites = find_sites(self.cubin, reached, wanted) if wanted else {}
+        sites = find_sites(self.cubin, reached, wanted, {symbol: info}) if wanted else {}
         shared, constant = self.sizes
         name = self.cubin.symbols.name(symbol)
         syscalls = tuple(Syscall(n, tuple(sites[s])) for n, s in sorted((names[s], s) for s in wanted))
@@ -137,11 +153,9 @@ class _Reader:
             never_runs=self._never_runs(name, externs) if syscalls else "",
         )
 
-    def _attributes(self, section: int) -> dict[int, tuple[int, ...]]:
+    def _attributes(self, section: int) -> bytes:
         index = self.cubin.info_of.get(section)
-        if index is None:
-            return {}
-        return eiattr.read_values(self.cubin.sections.content(index))
+        return b"" if index is None else bytes(self.cubin.sections.content(index))
 
     def _unknown_stack(self, symbol: int, section: int, reached: dict[int, None], stack: int | None) -> str:
         graph = self.cubin.graph

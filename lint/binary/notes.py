@@ -39,7 +39,9 @@ def read_tool_notes(content: memoryview) -> list[ToolNote]:
             continue
         offsets = struct.unpack_from("<5I", body, 4)
         strings = bytes(body[_STRINGS_AT:])
-        _, tool, version, _, command = (strings[at : strings.find(b"\0", at)].decode("utf-8", "replace") for at in offsets)
+        _, tool, version, _, command = (
+            strings[at : strings.find(b"\0", at)].decode("utf-8", "replace") for at in offsets
+        )
         tools.append(ToolNote(tool, version, command))
     return tools
 
