@@ -1,4 +1,4 @@
-"""GPU targets: `sm_120a` parsed and ordered, the macros nvcc defines for it, and since which toolkit it exists."""
+"""GPU targets: `sm_120a` parsed and ordered, the macros nvcc defines for it, its first toolkit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ SYSCALL_ARCHES = frozenset({120, 121})
 DEFAULT_TARGETS = ("sm_120", "sm_120a", "sm_120f", "sm_121", "sm_121a", "sm_121f")
 
 # First CUDA toolkit that compiles for an architecture (CUDA release notes).
-_FIRST_TOOLKIT = {90: (11, 8), 100: (12, 8), 101: (12, 8), 103: (12, 9), 110: (13, 0), 120: (12, 8), 121: (12, 9)}
+_FIRST_TOOLKIT = {
+    90: (11, 8),
+    100: (12, 8),
+    101: (12, 8),
+    103: (12, 9),
+    110: (13, 0),
+    120: (12, 8),
+    121: (12, 9),
+}
 _FAMILY_TOOLKIT = (12, 9)
 
 

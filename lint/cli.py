@@ -11,7 +11,7 @@ import click
 from ptxguard import __version__
 from ptxguard.errors import PtxguardError
 
-# command name -> one line for `--help`; the module is ptxguard.commands.<name>, its click command is `command`.
+# command -> one line for `--help`; the module is ptxguard.commands.<name>, its click command is `command`.
 COMMANDS = {
     "check": "Check CUDA, C++ and PTX source for copies that call the driver.",
     "sites": "List every bulk copy of the source, worth a finding or not.",
@@ -64,3 +64,14 @@ def main() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(2)
+    except Exception as error:  # an uncaught one would end with status 1, which means "findings"
+        click.echo(f"ptxguard: internal error, please report it: {_where(error)}", err=True)
+        sys.exit(2)
+
+
+def _where(error: Exception) -> str:
+    """The exception and the line of ours that raised it."""
+    import traceback  # needed only when something is broken
+
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({frame.filename}:{frame.lineno})"

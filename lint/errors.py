@@ -1,4 +1,4 @@
-"""Errors that a user can act on: each is one sentence with its place, and ends a command with exit status 2."""
+"""Errors that a user can act on: each is one sentence with its place, and leads to exit status 2."""
 
 from __future__ import annotations
 

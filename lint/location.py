@@ -27,7 +27,7 @@ class SourceFile:
 
     @cached_property
     def line_starts(self) -> list[int]:
-        """Offsets of the first character of each line ("\\n" ends a line, as in every compiler)."""
+        """Offsets of the first character of each line (a line feed ends a line, as in every compiler)."""
         starts = [0]
         find, position = self.text.find, -1
         while (position := find("\n", position + 1)) >= 0:

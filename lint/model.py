@@ -15,8 +15,9 @@ class Operand:
     """One operand of a PTX instruction; offsets are into the parsed text.
 
     Attributes:
-        kind: register (`%r1`, `p`), placeholder (`%0`, `%[dst]`, `$0`), immediate, address (`[r+16]`, also with
-            a tensor map and coordinates inside), vector (`{a, b}`), symbol, sink (`_`), negated (`!p`), other.
+        kind: register (`%r1`, `p`), placeholder (`%0`, `%[dst]`, `$0`), immediate, address (`[r+16]`, also
+            with a tensor map and coordinates inside), vector (`{a, b}`), symbol, sink (`_`), negated (`!p`),
+            other.
         text: as written.
         start: offset of its first character.
         end: offset behind its last character.
@@ -63,7 +64,8 @@ class BulkCopy:
     Attributes:
         instruction: the instruction itself.
         dims: tensor rank 1 to 5, 0 for a plain bulk copy.
-        mode: tile, im2col, im2col::w, im2col::w::128, tile::gather4, tile::scatter4, im2col_no_offs; "" for plain.
+        mode: tile, im2col, im2col::w, im2col::w::128, tile::gather4, tile::scatter4, im2col_no_offs; "" for
+            plain.
         destination_space: `shared::cluster`, `shared::cta`, `global`.
         source_space: likewise.
         multicast: whether `.multicast::cluster` is there.

@@ -1,0 +1,89 @@
+"""`ptxguard check`: reports copies that call the driver, with evidence, price and fix."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ptxguard.commands.options import read_options, source_options
+from ptxguard.finding import Severity
+from ptxguard.output.progress import progress_bar
+from ptxguard.output.report import Report, deliver
+from ptxguard.output.style import Style, wants_color
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ptxguard.memcost import Gpu
+
+_LEVELS = click.Choice([level.word for level in reversed(Severity)])
+
+
+@click.command()
+@source_options
+@click.option("--select", multiple=True, metavar="CODE", help="Only rules whose code begins so; repeatable.")
+@click.option("--ignore", multiple=True, metavar="CODE", help="Not these rules; repeatable.")
+@click.option(
+    "--gpu", "gpus", multiple=True, metavar="NAME", help='Price on this card, "RTX 5090"; repeatable.'
+)
+@click.option(
+    "--fail-on", type=_LEVELS, default="error", show_default=True, help="Exit 1 from this severity on."
+)
+@click.option("--min-severity", type=_LEVELS, default="note", show_default=True, help="Hide what lies below.")
+@click.option("--exit-zero", is_flag=True, help="Exit 0 also with findings.")
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:
+    """Check CUDA, C++ and PTX source for copies that call the driver.
+
+    Exit status: 0 nothing at or above --fail-on, 1 something, 2 the job could not be done.
+    """
+    from ptxguard.engine import run_rules, select_rules
+    from ptxguard.rule import CheckOptions
+    from ptxguard.source.analyse import analyse
+
+    rules = select_rules(given["select"], given["ignore"])
+    options = read_options(given["targets"], given["cuda_min"], given["defines"], given["public"])
+    asked = CheckOptions(
+        targets=options.targets,
+        targets_named=bool(given["targets"]),
+        cuda_min=options.cuda_min,
+        gpus=_read_gpus(given["gpus"]),
+    )
+    with progress_bar() as progress:
+        analysis = analyse(given["paths"], options, progress)
+    found = run_rules(analysis, rules, asked)
+    lowest = Severity[given["min_severity"].upper()]
+    shown = tuple(finding for finding in found if finding.severity >= lowest)
+    report = Report(
+        findings=shown,
+        sites=analysis.sites,
+        errors=analysis.errors,
+        hidden=len(found) - len(shown),
+        targets=tuple(target.name for target in options.targets),
+    )
+    deliver(
+        _rendered(report, given["output_format"], given["color"], given["output_file"]), given["output_file"]
+    )
+    for error in report.errors:
+        click.echo(f"ptxguard: {error}", err=True)
+    worst = Severity[given["fail_on"].upper()]
+    failed = any(finding.severity >= worst for finding in found) and not given["exit_zero"]
+    ctx.exit(2 if report.errors else int(failed))
+
+
+def _read_gpus(names: Iterable[str]) -> tuple[Gpu, ...]:
+    from ptxguard.memcost import DEFAULT_GPUS, find_gpu
+
+    return tuple(dict.fromkeys(find_gpu(name) for name in tuple(names) or DEFAULT_GPUS))
+
+
+def _rendered(report: Report, output_format: str, color: str, output_file: str | None) -> Iterator[str]:
+    if output_format == "json":
+        from ptxguard.output import json
+
+        return json.render(report)
+    from ptxguard.output import text
+
+    return text.render(report, Style(wants_color(color, sys.stdout, to_file=output_file is not None)))

@@ -1,0 +1,90 @@
+"""What a command hands to an output format, and how the result reaches its file in one piece."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ptxguard.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ptxguard.errors import PtxguardError
+    from ptxguard.finding import Finding
+    from ptxguard.location import SourceFile
+    from ptxguard.model import CopySite
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of one run.
+
+    Attributes:
+        findings: what the rules reported and the filters let through, in file order.
+        sites: every bulk copy.
+        errors: inputs that could not be read or parsed.
+        hidden: findings that `--min-severity` hides.
+        targets: names of the targets asked for.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    sites: tuple[CopySite, ...] = ()
+    errors: tuple[PtxguardError, ...] = ()
+    hidden: int = 0
+    targets: tuple[str, ...] = ()
+    _files: dict[str, SourceFile] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for site in self.sites:
+            for span in (site.span, site.end_span):
+                self._files.setdefault(span.path, span.file)
+
+    def source_line(self, path: str, line: int) -> str | None:
+        """The text of a line of a file that holds a copy; None for any other file."""
+        file = self._files.get(path)
+        return file.line_text(line) if file is not None else None
+
+
+def error_records(errors: Iterable[PtxguardError]) -> list[Mapping[str, Any]]:
+    """The `errors` list of every JSON record."""
+    return [{"path": error.path, "line": error.line, "message": error.message} for error in errors]
+
+
+def deliver(chunks: Iterable[str], output_file: str | None) -> None:
+    """Write to standard output, or to a file that is replaced only when everything has been written.
+
+    Raises:
+        ToolError: the file cannot be written; what was there before is untouched.
+    """
+    if output_file is None:
+        for chunk in chunks:
+            click.echo(chunk, nl=False, color=True)
+        return
+    target = Path(output_file)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or ".")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(chunks)
+            Path(temporary).chmod(0o666 & ~_umask())
+            Path(temporary).replace(target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise ToolError(
+            f"cannot write the output ({error.strerror}); name a file in a folder that you may write to",
+            path=output_file,
+        ) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,188 @@
+"""What a rule is: metadata, the rows of its severity table, examples, and one check over copy sites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ptxguard.finding import Confidence, Edit, Evidence, Finding, Fix, Severity
+
+if TYPE_CHECKING:
+    from ptxguard.arch import Target
+    from ptxguard.memcost import Gpu
+    from ptxguard.model import CopySite
+
+HEADINGS = ("What it does", "Why it matters", "Fix safety", "References")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of a rule's severity table; `check` decides by these rows and `explain` prints them.
+
+    Attributes:
+        condition: what has to hold, in words.
+        severity: on a target that compiles the copy.
+        confidence: how sure the condition makes us.
+        fix: "safe", "unsafe", or None where no fix is offered.
+    """
+
+    condition: str
+    severity: Severity
+    confidence: Confidence
+    fix: str | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What ptxas does with an example for one target; a test compiles it where nvcc is there.
+
+    Attributes:
+        target: `sm_120a`.
+        syscall: full name of the driver function that the code refers to, or None for none at all.
+        error: part of the message with which ptxas refuses the code, or None where it assembles.
+    """
+
+    target: str
+    syscall: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A small CUDA file; `// !CODE severity` at the end of a line says that this line is reported.
+
+    Attributes:
+        title: what it shows, in one line.
+        source: the text; lines without a marker are not reported.
+        fixed: the marked line after the fix, without indentation and marker; None: no fix is offered.
+        claims: what ptxas does with the text.
+        targets: targets named by the user; none stands for the defaults.
+        cuda_min: lowest toolkit (major, minor) that the user names, or None.
+        public: whether the file stands in a header declared public.
+    """
+
+    title: str
+    source: str
+    fixed: str | None = None
+    claims: tuple[Claim, ...] = ()
+    targets: tuple[str, ...] = ()
+    cuda_min: tuple[int, int] | None = None
+    public: bool = False
+
+
+@dataclass(frozen=True)
+class RuleMeta:
+    """What is said about a rule beside its prose.
+
+    Attributes:
+        code: stable code, `TMA001`.
+        name: stable name in words joined by dashes.
+        summary: one sentence.
+        targets: architectures on which it can report, in words.
+        since: version of ptxguard that brought it.
+        cases: the severity table, in the order in which it is decided.
+    """
+
+    code: str
+    name: str
+    summary: str
+    targets: str
+    since: str
+    cases: tuple[Case, ...]
+
+    @property
+    def fix_safety(self) -> tuple[str, ...]:
+        """The kinds of fix that some case offers, in the order of the table."""
+        return tuple(dict.fromkeys(case.fix for case in self.cases if case.fix is not None))
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """What a check may ask about the run.
+
+    Attributes:
+        targets: targets asked for.
+        targets_named: whether the user named them (False: the defaults of the contract).
+        cuda_min: lowest toolkit that the project supports, or None (12.8, nothing is guarded).
+        gpus: cards on which findings are priced.
+    """
+
+    targets: tuple[Target, ...]
+    targets_named: bool = False
+    cuda_min: tuple[int, int] | None = None
+    gpus: tuple[Gpu, ...] = ()
+
+
+Check = Callable[[Sequence["CopySite"], CheckOptions], Iterable[Finding]]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule as its module in `ptxguard.rules` declares it (`RULE`).
+
+    Attributes:
+        meta: code, name, table.
+        documentation: docstring of the module, with the headings of `HEADINGS`.
+        check: yields the findings among all copy sites of a run.
+        examples: good and bad code.
+    """
+
+    meta: RuleMeta
+    documentation: str
+    check: Check
+    examples: tuple[Example, ...]
+
+
+def targets_where(site: CopySite, behaviour: str, guard: str) -> tuple[str, ...]:
+    """Targets on which ptxas shows a behaviour (syscall, rejected) and the guards say compiled or unknown."""
+    return tuple(
+        name
+        for name, on_target in site.on_target.items()
+        if on_target == behaviour and site.targets.get(name) == guard
+    )
+
+
+def chain_of(site: CopySite) -> tuple[Evidence, ...]:
+    """Everything that the verdicts about a site rest on, each link once."""
+    return tuple(dict.fromkeys((*site.evidence, *site.cluster.evidence, *site.address.evidence)))
+
+
+def cta_fix(site: CopySite, safety: str) -> Fix | None:
+    """Rewrite the destination to `shared::cta`; None where the characters cannot be rewritten in place.
+
+    A word that is cut between two literals gives one edit a piece: the first writes the new word, the others
+    remove the rest.
+    """
+    if "".join(span.text for span in site.space_spans) != "cluster":
+        return None
+    edits = []
+    for index, span in enumerate(site.space_spans):
+        text = "cta" if index == 0 else ""
+        edits.append(Edit(span.path, *span.begin_position, *span.end_position, text))
+    return Fix(safety, tuple(edits))
+
+
+def finding_at(site: CopySite, meta: RuleMeta, case: Case, message: str) -> Finding:
+    """A finding at a copy, with all that is known about the copy; cost and fix are added by the rule."""
+    end_line, end_column = site.end_span.end_position
+    return Finding(
+        code=meta.code,
+        rule=meta.name,
+        severity=case.severity,
+        confidence=case.confidence,
+        path=site.span.path,
+        line=site.span.line,
+        column=site.span.column,
+        end_line=end_line,
+        end_column=end_column,
+        message=message,
+        opcode=site.copy.opcode,
+        function=site.function,
+        kernels=site.kernels,
+        targets=dict(site.targets),
+        on_target=dict(site.on_target),
+        cluster=site.cluster.record(),
+        address=site.address.record(),
+        evidence=chain_of(site),
+    )

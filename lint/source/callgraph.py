@@ -1,0 +1,412 @@
+"""Who uses a function: calls told apart by scope, arity and types, launches and escapes, over the whole tree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ptxguard.source.cuda import Function, Structure, read_structure
+from ptxguard.source.exprs import Node, parse_expression, split_arguments, template_close
+from ptxguard.source.tokens import IDENT, Tokens
+from ptxguard.source.types import argument_fits, argument_type, declared_shape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.project import Project
+
+
+@dataclass(frozen=True, eq=False)
+class MacroBody:
+    """A function-like macro seen as a function: its parameters and the tokens of its replacement.
+
+    Attributes:
+        definition: the `#define`.
+    """
+
+    definition: Definition
+
+    @property
+    def unit(self) -> CppFile:
+        """File of the definition."""
+        return self.definition.unit
+
+    @property
+    def name(self) -> str:
+        """The macro's name."""
+        return self.definition.name
+
+    @property
+    def qualified(self) -> str:
+        """The macro's name: macros have no scope."""
+        return self.definition.name
+
+    @property
+    def line(self) -> int:
+        """1-based line of the `#define`."""
+        return self.definition.line
+
+    @property
+    def offset(self) -> int:
+        """Offset of the `#define`."""
+        return self.definition.offset
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return self.definition.parameters or ()
+
+
+Owner = Function | MacroBody
+
+
+@dataclass(frozen=True, eq=False)
+class Use:
+    """One place where a name is used.
+
+    Attributes:
+        unit: file.
+        tokens: the stream the place stands in (the file's, or a macro body's).
+        index: token of the name.
+        owner: function or macro around it; None at declaration scope.
+        kind: call, launch, name (anything else).
+        qualifiers: names before `::`, outermost first.
+        receiver: object of a member call, or None.
+        arguments: expressions of a call.
+        template_arguments: as text.
+        after: token index behind the name and its template arguments.
+    """
+
+    unit: CppFile
+    tokens: Tokens
+    index: int
+    owner: Owner | None
+    kind: str
+    qualifiers: tuple[str, ...]
+    receiver: Node | None
+    arguments: tuple[Node, ...]
+    template_arguments: tuple[str, ...]
+    after: int
+
+    @property
+    def offset(self) -> int:
+        """Offset in the file."""
+        return self.tokens.starts[self.index]
+
+    @property
+    def line(self) -> int:
+        """1-based line."""
+        return self.unit.file.position(self.offset)[0]
+
+    @property
+    def path(self) -> str:
+        """Path as shown."""
+        return self.unit.file.path
+
+
+@dataclass(eq=False)
+class Callers:
+    """Uses of one function.
+
+    Attributes:
+        calls: (use, sure) pairs; not sure where an overload cannot be told apart.
+        escapes: uses that are no call: the function is passed on as a value or a template argument.
+    """
+
+    calls: list[tuple[Use, bool]] = field(default_factory=list)
+    escapes: list[Use] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class CallGraph:
+    """Call graph of a project, computed where it is asked for.
+
+    Attributes:
+        project: the tree.
+        is_live: whether code at a place of a file can be compiled at all for the targets asked for.
+    """
+
+    project: Project
+    is_live: Callable[[CppFile, int], bool]
+    _structures: dict[CppFile, Structure] = field(default_factory=dict, repr=False)
+    _uses: dict[tuple[str, str], list[Use]] = field(default_factory=dict, repr=False)
+    _callers: dict[Owner, Callers] = field(default_factory=dict, repr=False)
+    _macros: dict[Definition, MacroBody] = field(default_factory=dict, repr=False)
+    _named: dict[str, list[Function]] = field(default_factory=dict, repr=False)
+    _members: dict[tuple[str, CppFile, str], str] = field(default_factory=dict, repr=False)
+
+    def member_shape(self, name: str, unit: CppFile, record: str = "") -> str:
+        """How a class member of that name is declared: array, pointer, object, scalar, or unknown."""
+        key = (name.rsplit("::", 1)[-1], unit, record)
+        known = self._members.get(key)
+        if known is None:
+            known = self._members[key] = self._member_shape(*key)
+        return known
+
+    def _member_shape(self, name: str, unit: CppFile, record: str) -> str:
+        shapes: set[str] = set()
+        for home in self.project.with_word(name):
+            if home is not unit and not self.project.connected(unit, home):
+                continue
+            structure = self.structure(home)
+            for index in home.tokens.positions.get(name, ()):
+                around = structure.record_at(index)
+                if (
+                    around is None
+                    or structure.enclosing(index) is not None
+                    or (record and around[0] != record)
+                ):
+                    continue
+                shape = declared_shape(home.tokens.texts, index)
+                if shape:
+                    shapes.add(shape)
+            if len(shapes) > 1:
+                break
+        return shapes.pop() if len(shapes) == 1 else "unknown"
+
+    def structure(self, unit: CppFile) -> Structure:
+        """Functions and classes of a file."""
+        known = self._structures.get(unit)
+        if known is None:
+            known = self._structures[unit] = read_structure(unit)
+        return known
+
+    def macro(self, definition: Definition) -> MacroBody:
+        """The one object for a macro."""
+        return self._macros.setdefault(definition, MacroBody(definition))
+
+    def owner_at(self, unit: CppFile, offset: int) -> Function | None:
+        """The function around an offset."""
+        return self.structure(unit).enclosing(unit.tokens.at(offset))
+
+    def functions_named(self, name: str) -> list[Function]:
+        """Every definition of a function of that name in the tree."""
+        known = self._named.get(name)
+        if known is None:
+            known = []
+            for unit in self.project.with_word(name):
+                known.extend(f for f in self.structure(unit).functions if f.name == name)
+            self._named[name] = known
+        return known
+
+    def uses(self, name: str, also: str = "") -> list[Use]:
+        """Uses of a name in the files that hold it (and `also`), declarations left out."""
+        known = self._uses.get((name, also))
+        if known is None:
+            known = []
+            for unit in self.project.with_word(name):
+                if also and also not in unit.file.text:
+                    continue
+                known.extend(self._uses_in(unit, name))
+            self._uses[name, also] = known
+        return known
+
+    def _uses_in(self, unit: CppFile, name: str) -> Iterator[Use]:
+        structure = self.structure(unit)
+        headers = {function.name_index for function in (*structure.functions, *structure.declarations)}
+        for index in unit.tokens.positions.get(name, ()):
+            if index in headers or not self.is_live(unit, unit.tokens.starts[index]):
+                continue
+            owner = structure.enclosing(index)
+            use = read_use(unit, unit.tokens, index, owner)
+            if use is not None:
+                yield use
+        for definition in unit.definitions:
+            if definition.value and name in definition.value and definition.name != name:
+                body = definition.tokens
+                for index in body.positions.get(name, ()):
+                    use = read_use(unit, body, index, self.macro(definition))
+                    if use is not None and self.is_live(unit, definition.offset):
+                        yield use
+
+    def callers(self, owner: Owner) -> Callers:
+        """Calls and escapes of a function or macro."""
+        known = self._callers.get(owner)
+        if known is None:
+            known = self._callers[owner] = self._find_callers(owner)
+        return known
+
+    def _find_callers(self, owner: Owner) -> Callers:
+        found = Callers()
+        record = owner.scope[-1] if isinstance(owner, Function) and owner.in_record and owner.scope else ""
+        static = bool(record) and owner.name != "operator()"
+        name = owner.name if owner.name != "operator()" else record
+        for use in self.uses(name, record if static else ""):
+            if use.owner is owner and use.kind == "name":
+                continue
+            if not self.project.connected(use.unit, owner.unit):
+                continue
+            if use.kind == "name":
+                if use.owner is not None and not _is_shadow(use):
+                    found.escapes.append(use)
+                continue
+            fit = self.fits(use, owner)
+            if fit is not None:
+                found.calls.append((use, fit))
+        return found
+
+    def fits(self, use: Use, owner: Owner) -> bool | None:
+        """True: the call means this function; False: it may; None: it cannot."""
+        if isinstance(owner, MacroBody):
+            return True if not use.qualifiers and use.receiver is None else None
+        if not _plausible(use, owner):
+            return None
+        rivals = [
+            other
+            for other in self.functions_named(owner.name)
+            if other is not owner and _plausible(use, other) and self.project.connected(use.unit, other.unit)
+            and not _same_entity(other, owner)
+        ]  # fmt: skip
+        if not rivals:
+            return True
+        own, best = self._score(use, owner), max(self._score(use, rival) for rival in rivals)
+        if own[0] and not best[0]:
+            return True
+        if best[0] and not own[0]:
+            return None
+        if own[1] != best[1]:
+            return True if own[1] > best[1] else None
+        return False
+
+    def _score(self, use: Use, function: Function) -> tuple[bool, int]:
+        """(argument types can fit, closeness of scope) of a candidate."""
+        possible = True
+        exact = 0
+        for argument, parameter in zip(use.arguments, function.parameters, strict=False):
+            kind = argument_type(argument, use.owner, use.tokens)
+            fit = argument_fits(
+                kind, parameter.type_text, (*function.template_names, *function.record_templates)
+            )
+            possible &= fit is not False
+            exact += fit is True
+        scope = set(use.qualifiers)
+        if isinstance(use.owner, Function):
+            scope.update(use.owner.scope)
+        close = sum(1 for part in function.scope if part and part in scope)
+        strangers = sum(1 for part in function.scope if part and part not in scope)
+        return possible, 4 * exact + 2 * close - strangers
+
+    @cached_property
+    def declarations(self) -> dict[str, list[Function]]:
+        """Kernel declarations without a body, by name, of the files that were read."""
+        table: dict[str, list[Function]] = {}
+        for structure in self._structures.values():
+            for function in structure.declarations:
+                table.setdefault(function.name, []).append(function)
+        return table
+
+
+def read_use(unit: CppFile, tokens: Tokens, index: int, owner: Owner | None) -> Use | None:
+    """What stands around a name: qualifiers, receiver, template arguments, call or launch."""
+    start = index
+    qualifiers: list[str] = []
+    while start >= 2 and tokens.texts[start - 1] == "::":
+        before = start - 2
+        if tokens.texts[before] == ">":
+            before = _template_open(tokens, before) - 1
+        if before < 0 or tokens.kinds[before] != IDENT:
+            break
+        qualifiers.append(tokens.texts[before])
+        start = before
+    previous = tokens.texts[start - 1] if start else ""
+    if previous in ("using", "namespace", "goto", "struct", "class", "typename", "enum", "typedef"):
+        return None
+    after = index + 1
+    arguments: tuple[str, ...] = ()
+    if after < len(tokens) and tokens.texts[after] == "<":
+        close = template_close(tokens, after, len(tokens))
+        if close is not None:
+            parts = split_arguments(tokens, after + 1, close)
+            arguments = tuple("".join(tokens.texts[i] for i in part) for part in parts)
+            after = close + 1
+    following = tokens.texts[after] if after < len(tokens) else ""
+    receiver = _receiver(tokens, start) if previous in (".", "->") else None
+    kind, nodes = "name", ()
+    if following == "<<<":
+        kind = "launch"
+    elif following == "(" or (following == "{" and previous != ")"):
+        close = tokens.match.get(after)
+        if close is not None:
+            parts = split_arguments(tokens, after + 1, close)
+            kind, nodes = "call", tuple(parse_expression(tokens, part) for part in parts)
+    return Use(
+        unit, tokens, index, owner, kind, tuple(reversed(qualifiers)), receiver, nodes, arguments, after
+    )
+
+
+def _template_open(tokens: Tokens, index: int) -> int:
+    depth = 0
+    for place in range(index, max(index - 200, -1), -1):
+        depth += (tokens.texts[place] == ">") - (tokens.texts[place] == "<")
+        if depth == 0:
+            return place
+    return index
+
+
+def _receiver(tokens: Tokens, start: int) -> Node:
+    """The expression before `.` or `->` of a member call."""
+    place = start - 2
+    while place > 0:
+        text = tokens.texts[place]
+        if text in (")", "]"):
+            place = tokens.match.get(place, place) - 1
+            if tokens.kinds[place] != IDENT and tokens.texts[place] not in (")", "]"):
+                place += 1
+                break
+            continue
+        if tokens.kinds[place] == IDENT and tokens.texts[place - 1] in (".", "->", "::"):
+            place -= 2
+            continue
+        break
+    return parse_expression(tokens, range(max(place, 0), start - 1))
+
+
+def _is_shadow(use: Use) -> bool:
+    """Whether the name is a variable or member of its own here (`auto copy = …`, `.copy`)."""
+    tokens, index = use.tokens, use.index
+    previous = tokens.texts[index - 1] if index else ""
+    following = tokens.texts[use.after] if use.after < len(tokens) else ""
+    if previous in (".", "->"):
+        return True
+    return following == "=" and (tokens.kinds[index - 1] == IDENT or previous in ("*", "&"))
+
+
+def _plausible(use: Use, function: Function) -> bool:
+    """Whether arity, scope and specialisation let a call mean a function."""
+    if function.name != "operator()" and not function.accepts(len(use.arguments)):
+        return False
+    if use.receiver is not None and not function.in_record:
+        return False
+    if use.qualifiers:
+        last = use.qualifiers[-1]
+        named = [part for part in function.scope if part]
+        if function.in_record and use.receiver is None and named and last != named[-1] and last in named:
+            return False
+    elif function.in_record and use.receiver is None and function.name != "operator()":
+        inside = (
+            isinstance(use.owner, Function) and function.scope[-1:] and function.scope[-1] in use.owner.scope
+        )
+        if not inside and use.kind != "launch":
+            return False
+    return function.specialised is None or _specialisation_fits(use.template_arguments, function.specialised)
+
+
+def _specialisation_fits(given: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    """False only where two literals differ (`f<3, …>` is no call of `f<2, …>`)."""
+    for left, right in zip(given, wanted, strict=False):
+        literal = left.isdigit() or left in ("true", "false")
+        if literal and (right.isdigit() or right in ("true", "false")) and left != right:
+            return False
+        last_left, last_right = left.rsplit("::", 1)[-1], right.rsplit("::", 1)[-1]
+        if "::" in left and "::" in right and last_left != last_right:
+            return False
+    return True
+
+
+def _same_entity(one: Function, other: Function) -> bool:
+    """Whether two definitions are one function in two preprocessor branches."""
+    same = one.unit is other.unit and one.scope == other.scope and one.specialised == other.specialised
+    types = [p.type_text for p in one.parameters] == [p.type_text for p in other.parameters]
+    return same and types and one.unit.guard_at(one.offset) is not other.unit.guard_at(other.offset)

@@ -1,0 +1,225 @@
+"""Cluster size of a kernel: one, larger or undecided, from attributes and every launch in sight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ptxguard.finding import Evidence
+from ptxguard.model import ClusterVerdict
+from ptxguard.source.cuda import Function
+from ptxguard.source.exprs import parse_expression, split_arguments
+from ptxguard.source.launches import Launch, Launches, find_launches
+from ptxguard.source.launchconfig import ConfigReader
+from ptxguard.source.sizes import Size, sized
+from ptxguard.source.variables import bindings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ptxguard.source.callgraph import CallGraph, Owner
+    from ptxguard.source.constants import Constants
+
+_CLUSTER_WORDS = (
+    "cluster_ctarank", "cluster_nctarank", "mapa", "map_shared_rank", "this_cluster", "barrier.cluster", "cluster_sync",
+    "multicast::cluster", "cluster_arrive", "block_rank_in_cluster",
+)  # fmt: skip
+
+
+@dataclass(eq=False)
+class ClusterSizes:
+    """Cluster verdicts of the kernels of a tree.
+
+    Attributes:
+        graph: the call graph.
+        constants: evaluates attribute values.
+    """
+
+    graph: CallGraph
+    constants: Constants
+    _kernels: dict[Function, ClusterVerdict] = field(default_factory=dict, repr=False)
+
+    def of_kernel(self, kernel: Function) -> ClusterVerdict:
+        """Cluster size of a kernel."""
+        known = self._kernels.get(kernel)
+        if known is None:
+            known = self._kernels[kernel] = self._decide(kernel)
+        return known
+
+    def _decide(self, kernel: Function) -> ClusterVerdict:
+        launches = find_launches(self.graph, kernel)
+        here = Evidence("kernel", kernel.unit.file.path, kernel.line, f"__global__ {kernel.qualified}")
+        sizes = [self._of_launch(launch, kernel, launches) for launch in launches.found]
+        attribute = self._attribute(kernel, {})
+        evidence = [here]
+        for size in sizes:
+            evidence.extend(item for item in size.evidence if item not in evidence)
+        if not sizes:
+            return self._without_launch(kernel, attribute, evidence, launches)
+        in_sight = not launches.escapes
+        for wanted in ("larger", "undecided"):
+            for size in sizes:
+                if size.verdict == wanted:
+                    return ClusterVerdict(wanted, size.reason, tuple(evidence), in_sight)
+        if launches.escapes:
+            reason, path, line = launches.escapes[0]
+            evidence.append(Evidence("launch", path, line, f"{kernel.name} {reason}"))
+            return ClusterVerdict("undecided", f"{kernel.name} is {reason} ({path}:{line})", tuple(evidence))
+        return ClusterVerdict("one", sizes[0].reason, tuple(evidence), launches_in_sight=True)
+
+    def _without_launch(
+        self, kernel: Function, attribute: Size | None, evidence: list[Evidence], launches: Launches
+    ) -> ClusterVerdict:
+        if attribute is not None and attribute.verdict != "undecided":
+            evidence.extend(attribute.evidence)
+            return ClusterVerdict(attribute.verdict, attribute.reason, tuple(evidence))
+        evidence.extend(self._hints(kernel))
+        if launches.escapes:
+            reason, path, line = launches.escapes[0]
+            evidence.append(Evidence("launch", path, line, f"{kernel.name} {reason}"))
+            return ClusterVerdict("undecided", f"{kernel.name} is {reason} ({path}:{line})", tuple(evidence))
+        return ClusterVerdict(
+            "undecided", f"no launch of kernel {kernel.name} is in the tree", tuple(evidence)
+        )
+
+    def _hints(self, kernel: Function) -> list[Evidence]:
+        """Uses of a cluster in the kernel: evidence that it is meant to run as one, no proof."""
+        tokens = kernel.unit.tokens
+        low, high = tokens.starts[kernel.body[0] - 1], tokens.starts[min(kernel.body[1], len(tokens) - 1)]
+        text = kernel.unit.file.text
+        found = []
+        for word in _CLUSTER_WORDS:
+            place = text.find(word, low, high)
+            if place >= 0:
+                line = kernel.unit.file.position(place)[0]
+                found.append(Evidence("kernel", kernel.unit.file.path, line, f"kernel uses {word}"))
+        return found
+
+    # Attributes -----------------------------------------------------------------------------------
+
+    def _attribute(self, kernel: Function, known: Mapping[str, int | None]) -> Size | None:
+        """`__cluster_dims__` and `__block_size__` on the definition or any declaration."""
+        for place in (kernel, *self._declarations(kernel)):
+            for word, group in (("__cluster_dims__", 0), ("__block_size__", 1)):
+                size = self._attribute_at(place, word, group, known)
+                if size is not None:
+                    return size
+        return None
+
+    def _declarations(self, kernel: Function) -> list[Function]:
+        for unit in self.graph.project.with_word(kernel.name):
+            self.graph.structure(unit)
+        declared = []
+        for unit in self.graph.project.with_word(kernel.name):
+            for declaration in self.graph.structure(unit).declarations:
+                if declaration.name == kernel.name and self.graph.project.connected(unit, kernel.unit):
+                    declared.append(declaration)
+        return declared
+
+    def _attribute_at(
+        self, place: Function, word: str, group: int, known: Mapping[str, int | None]
+    ) -> Size | None:
+        tokens = place.unit.tokens
+        for index in tokens.positions.get(word, ()):
+            if not place.header[0] <= index < place.header[1] or not self.graph.is_live(
+                place.unit, tokens.starts[index]
+            ):
+                continue
+            parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
+            if group:
+                if len(parts) < 2:
+                    return None
+                inner = parts[1][1:-1] if tokens.texts[parts[1][0]] == "(" else parts[1]
+                parts = split_arguments(tokens, inner[0], inner[-1] + 1) if inner else []
+            line = place.unit.file.position(tokens.starts[index])[0]
+            text = tokens.source(index, tokens.match.get(index + 1, index) + 1)
+            evidence = (Evidence("attribute", place.unit.file.path, line, text),)
+            if not parts:
+                return Size("undecided", f"{word}() leaves the size to the launch", evidence)
+            values = [
+                self.constants.value(parse_expression(tokens, part), place.unit, known) for part in parts
+            ]
+            return sized(values, text, f"{place.unit.file.path}:{line}", evidence)
+        return None
+
+    # Launches -------------------------------------------------------------------------------------
+
+    def _of_launch(self, launch: Launch, kernel: Function, launches: Launches) -> Size:
+        shown = launch.tokens.source(launch.index, min(_launch_end(launch), launch.index + 40))
+        here = Evidence("launch", launch.path, launch.line, shown)
+        known = self._template_values(kernel, launch)
+        attribute = self._attribute(kernel, known)
+        if attribute is not None and attribute.verdict != "undecided":
+            return Size(attribute.verdict, attribute.reason, (*attribute.evidence, here))
+        if launch.kind == "ex":
+            size = ConfigReader(self.graph, self.constants).of_launch(launch)
+            if size.verdict == "one" and attribute is not None:
+                return Size("undecided", attribute.reason, (here, *attribute.evidence))
+            return Size(size.verdict, size.reason, (here, *size.evidence))
+        if attribute is not None:
+            return Size("undecided", attribute.reason, (here, *attribute.evidence))
+        if launches.required_cluster:
+            use = launches.required_cluster[0]
+            size = self._required(use)
+            return Size(size.verdict, size.reason, (here, *size.evidence))
+        how = {"triple": "<<<>>> without a cluster attribute", "graph": "a graph kernel node"}
+        what = how.get(launch.kind, "a launch call without attributes")
+        return Size("one", f"launched by {what} ({launch.path}:{launch.line})", (here,))
+
+    def _required(self, use) -> Size:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        text = use.tokens.source(use.index, use.tokens.match.get(use.after, use.index) + 1)
+        evidence = (Evidence("attribute", use.path, use.line, text),)
+        value = self.constants.value(use.arguments[-1], use.unit) if use.arguments else None
+        return sized([value], text, f"{use.path}:{use.line}", evidence)
+
+    def _template_values(self, kernel: Function, launch: Launch) -> dict[str, int | None]:
+        """Values of the kernel's template parameters at a launch, as far as they are constants."""
+        known: dict[str, int | None] = {}
+        for name, text in zip(kernel.template_names, launch.template_arguments, strict=False):
+            known[name] = self.constants.text_value(text, launch.unit, self._local(launch.owner))
+        return known
+
+    def _local(self, owner: Owner | None) -> dict[str, int | None]:
+        """Constants declared inside the function of a launch."""
+        if owner is None or not isinstance(owner, Function):
+            return {}
+        known: dict[str, int | None] = {}
+        tokens = owner.unit.tokens
+        for index in tokens.positions.get("constexpr", ()):
+            if owner.body[0] <= index < owner.body[1]:
+                stop = next(
+                    (i for i in range(index, min(index + 12, owner.body[1])) if tokens.texts[i] == "="), None
+                )
+                if stop is not None:
+                    name = tokens.texts[stop - 1]
+                    nodes = [b.node for b in bindings(owner, name) if b.node is not None]
+                    known[name] = self.constants.value(nodes[0], owner.unit) if len(nodes) == 1 else None
+        return known
+
+
+def _launch_end(launch: Launch) -> int:
+    tokens, index = launch.tokens, launch.index
+    while index < len(tokens) and tokens.texts[index] not in (";", "{", "}"):
+        index += 1
+    return index
+
+
+def merge(verdicts: list[tuple[ClusterVerdict, bool]]) -> ClusterVerdict:
+    """One verdict for all kernels that reach an instruction; a doubtful one cannot make it larger or one."""
+    evidence: list[Evidence] = []
+    for verdict, _ in verdicts:
+        evidence.extend(item for item in verdict.evidence if item not in evidence)
+    in_sight = all(verdict.launches_in_sight for verdict, _ in verdicts)
+    sure = [verdict for verdict, certain in verdicts if certain]
+    for verdict in sure:
+        if verdict.verdict == "larger":
+            return ClusterVerdict("larger", verdict.reason, tuple(evidence), in_sight)
+    for verdict, certain in verdicts:
+        if verdict.verdict != "one":
+            reason = verdict.reason if certain else f"an overload cannot be told apart, and {verdict.reason}"
+            return ClusterVerdict("undecided", reason, tuple(evidence), in_sight)
+    count = len(verdicts)
+    reason = (
+        verdicts[0][0].reason if count == 1 else f"all {count} kernels that reach it: {verdicts[0][0].reason}"
+    )
+    return ClusterVerdict("one", reason, tuple(evidence), in_sight)

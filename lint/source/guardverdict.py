@@ -1,0 +1,133 @@
+"""What the guards around an asm statement say for each target and toolkit asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ptxguard import forms
+from ptxguard.arch import Target
+from ptxguard.finding import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ptxguard.model import BulkCopy
+    from ptxguard.source.condition import Value
+    from ptxguard.source.guards import CppFile, Guard, World
+    from ptxguard.source.lexer import AsmStatement, Condition
+    from ptxguard.source.project import Project
+
+# Toolkits released so far: guards compare with these and with the one the project starts from.
+TOOLKITS = (
+    (11, 8), (12, 0), (12, 1), (12, 2), (12, 3), (12, 4), (12, 5), (12, 6), (12, 8), (12, 9), (13, 0), (13, 1), (13, 2),
+    (13, 3), (13, 4), (13, 5),
+)  # fmt: skip
+_FIRST_WITH_SM12X = (12, 8)
+
+
+@dataclass(eq=False)
+class GuardVerdicts:
+    """Evaluates guards for the targets of a run.
+
+    Attributes:
+        project: the tree.
+        targets: targets asked for.
+        cuda_min: oldest toolkit, or None.
+    """
+
+    project: Project
+    targets: tuple[Target, ...]
+    cuda_min: tuple[int, int] | None
+    _live: dict[Guard | None, bool] = field(default_factory=dict, repr=False)
+
+    def toolkits(self, target: Target) -> list[tuple[int, int]]:
+        """Toolkits from the oldest supported one that know a target."""
+        oldest = max(self.cuda_min or _FIRST_WITH_SM12X, target.first_toolkit)
+        return [version for version in TOOLKITS if version >= oldest] or [TOOLKITS[-1]]
+
+    @cached_property
+    def _worlds(self) -> dict[Target, list[World]]:
+        return {t: [self.project.world(t, toolkit) for toolkit in self.toolkits(t)] for t in self.targets}
+
+    @cached_property
+    def _all_worlds(self) -> list[World]:
+        host = [self.project.world(None, toolkit) for toolkit in self.toolkits(Target(0))]
+        return [*host[:1], *(world for worlds in self._worlds.values() for world in worlds[:1]), *host[1:],
+                *(world for worlds in self._worlds.values() for world in worlds[1:])]  # fmt: skip
+
+    def is_live(self, unit: CppFile, offset: int, conditions: Sequence[Condition] = ()) -> bool:
+        """Whether the host or some target can compile a place; only what is certainly dead is not."""
+        guard = unit.guard_at(offset)
+        known = self._live.get(guard)
+        if known is None:
+            known = self._live[guard] = any(not _certainly_false(w.holds(guard)) for w in self._all_worlds)
+        if not known or not conditions:
+            return known
+        everything = [(guard, True), *conditions]
+        return any(not _certainly_false(world.all_hold(everything)) for world in self._all_worlds)
+
+    def targets_of(self, conditions: Sequence[Condition]) -> dict[str, str]:
+        """compiled, excluded or unknown per target."""
+        found = {}
+        for target, worlds in self._worlds.items():
+            verdict = "excluded"
+            for world in worlds:
+                value = world.all_hold(conditions)
+                if value.truth:
+                    verdict = "compiled"
+                    break
+                if value.truth is None or value.assumed:
+                    verdict = "unknown"
+            found[target.name] = verdict
+        return found
+
+    def of_statement(self, statement: AsmStatement) -> dict[str, str]:
+        """Verdict of all guards of a statement."""
+        return self.targets_of(list(self._conditions(statement)))
+
+    def _conditions(self, statement: AsmStatement) -> Iterator[Condition]:
+        yield statement.unit.guard_at(statement.offset), True
+        yield from statement.conditions
+
+    def evidence(self, statement: AsmStatement) -> list[Evidence]:
+        """Guards and macro values that make a statement what it is."""
+        found: list[Evidence] = []
+        for macro in statement.macros:
+            text = f"#define {macro.name} {macro.value}"
+            found.append(Evidence("macro", macro.unit.file.path, macro.line, text))
+        for guard, wanted in self._conditions(statement):
+            inner = guard
+            while inner is not None:
+                text = inner.text if wanted else f"not taken: {inner.text}"
+                item = Evidence("guard", inner.unit.file.path, inner.line, text)
+                if item not in found and not _is_include_guard(inner):
+                    found.append(item)
+                inner = inner.parent if wanted else None
+        return found
+
+    def cta_form_missing_below(self, statement: AsmStatement, copy: BulkCopy) -> tuple[int, int] | None:
+        """Newest supported toolkit that compiles a cta form it does not have; None where there is none."""
+        needed = forms.first_toolkit(copy)
+        if self.cuda_min is None or self.cuda_min >= needed or not copy.destination_space.endswith("cta"):
+            return None
+        conditions = list(self._conditions(statement))
+        older = [version for version in (self.cuda_min, *TOOLKITS) if self.cuda_min <= version < needed]
+        for version in sorted(set(older), reverse=True):
+            if self.project.world(Target(90, "a"), version).all_hold(conditions).truth:
+                return version
+        return None
+
+
+def _certainly_false(value: Value) -> bool:
+    return value.truth is False and not value.assumed
+
+
+def _is_include_guard(guard: Guard) -> bool:
+    """`#ifndef NAME` directly before `#define NAME`."""
+    words = guard.text[1:].split()
+    if words[:1] != ["ifndef"] or len(words) < 2:
+        return False
+    definitions = guard.unit.definitions_by_name.get(words[1], [])
+    return any(definition.guard is guard and definition.value == "" for definition in definitions)

@@ -1,0 +1,268 @@
+"""One tree under analysis: files by name they mention, include reach, macros, and code inside raw strings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ptxguard.errors import ParseError, PtxguardError
+from ptxguard.location import SourceFile
+from ptxguard.source.guards import CppFile, World
+from ptxguard.source.lexer import ASM_WORDS
+from ptxguard.source.macros import MacroTable
+from ptxguard.source.pieces import Resolver, call_arguments
+from ptxguard.source.tokens import RAW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ptxguard.arch import Target
+    from ptxguard.source.guards import Definition
+    from ptxguard.source.pieces import Argument
+    from ptxguard.source.tree import Tree, TreeFile
+
+_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
+_ASM_DEFINE = re.compile(
+    rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(?:asm|__asm__|__asm)\b[ \t]*((?:__)?volatile(?:__)?)?[ \t]*\r?$",
+    re.MULTILINE,
+)
+_VOLATILE_DEFINE = re.compile(
+    rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(?:__)?volatile(?:__)?[ \t]*\r?$", re.MULTILINE
+)
+
+
+@dataclass(eq=False)
+class Project:
+    """A tree with everything that is computed once for it.
+
+    Attributes:
+        tree: its files.
+        defines: `-D` of the user.
+    """
+
+    tree: Tree
+    defines: Mapping[str, str | None]
+    _cpp: dict[TreeFile, list[CppFile]] = field(default_factory=dict, repr=False)
+    _definitions: dict[str, list[Definition]] = field(default_factory=dict, repr=False)
+    _worlds: dict[tuple[Target | None, tuple[int, int]], World] = field(default_factory=dict, repr=False)
+    _reach: dict[TreeFile, frozenset[TreeFile]] = field(default_factory=dict, repr=False)
+    _owner: dict[CppFile, TreeFile] = field(default_factory=dict, repr=False)
+    _unreadable: dict[TreeFile, PtxguardError] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def _cpp_files(self) -> list[tuple[TreeFile, bytes]]:
+        """Every readable C++ file with its bytes; what cannot be read is remembered once."""
+        loaded = []
+        for file in self.tree.files:
+            if file.ending == ".ptx":
+                continue
+            try:
+                loaded.append((file, file.data()))
+            except PtxguardError as error:
+                self._unreadable[file] = error
+        return loaded
+
+    def unreadable(self, file: TreeFile) -> PtxguardError | None:
+        """Why a file could not be read, or None."""
+        return self._unreadable.get(file)
+
+    def with_word(self, word: str) -> Iterator[CppFile]:
+        """Files (and code inside their raw strings) that hold a name, found by a byte search."""
+        needle = word.encode("utf-8")
+        for file, data in self._cpp_files:
+            if needle in data:
+                for unit in self.units(file):
+                    if word in unit.file.text:
+                        yield unit
+
+    def units(self, file: TreeFile) -> list[CppFile]:
+        """The file as C++, and each raw string in it that holds device code as a file of its own."""
+        known = self._cpp.get(file)
+        if known is not None:
+            return known
+        try:
+            source = file.source()
+        except PtxguardError as error:
+            self._unreadable[file] = error
+            self._cpp[file] = []
+            return []
+        unit = CppFile(source, file.is_unit)
+        units = [unit, *_embedded(unit)]
+        self._cpp[file] = units
+        for one in units:
+            self._owner[one] = file
+        return units
+
+    def owner(self, unit: CppFile) -> TreeFile:
+        """The file of the tree that a unit comes from."""
+        return self._owner[unit]
+
+    # Macros ---------------------------------------------------------------------------------------
+
+    def definitions(self, name: str) -> list[Definition]:
+        """Definitions of a macro in the whole tree."""
+        known = self._definitions.get(name)
+        if known is None:
+            known = []
+            pattern = re.compile(rb"#[ \t]*(?:define|undef)[ \t]+" + re.escape(name.encode()) + rb"\b")
+            for file, data in self._cpp_files:
+                if name.encode() in data and pattern.search(data):
+                    for unit in self.units(file):
+                        known.extend(unit.definitions_by_name.get(name, ()))
+            self._definitions[name] = known
+        return known
+
+    @cached_property
+    def macros(self) -> MacroTable:
+        """Macro definitions of the tree, weighed by their guards."""
+        return MacroTable(self.definitions, self.connected)
+
+    def world(self, target: Target | None, toolkit: tuple[int, int]) -> World:
+        """The world of a target and a toolkit, one object each so that what it computes is kept."""
+        key = (target, toolkit)
+        if key not in self._worlds:
+            self._worlds[key] = World(target, toolkit, self.defines, self.macros)
+        return self._worlds[key]
+
+    @cached_property
+    def asm_keywords(self) -> frozenset[str]:
+        """`asm` in every spelling, with the macros of the tree that stand for it."""
+        names = set(ASM_WORDS)
+        for _, data in self._cpp_files:
+            if b"asm" in data and b"define" in data:
+                names.update(found[1].decode() for found in _ASM_DEFINE.finditer(data))
+        return frozenset(names)
+
+    @cached_property
+    def resolver(self) -> Resolver:
+        """Resolves string pieces with the macros of the tree."""
+        qualifiers = set()
+        for _, data in self._cpp_files:
+            if b"volatile" in data and b"asm" in data:
+                qualifiers.update(found[1].decode() for found in _VOLATILE_DEFINE.finditer(data))
+        place = self.world(None, (12, 8)).macros_at
+        return Resolver(self.macros.candidates, place, self.macro_uses, frozenset(qualifiers))
+
+    def macro_uses(self, macro: Definition) -> list[list[Argument]]:
+        """Argument lists of every use of a function-like macro in the tree."""
+        uses = []
+        for unit in self.with_word(macro.name):
+            tokens = unit.tokens
+            for index in tokens.positions.get(macro.name, ()):
+                close = tokens.match.get(index + 1)
+                if close is not None and tokens.texts[index + 1] == "(":
+                    arguments, _ = call_arguments(tokens, range(index + 1, close + 1), 0, unit)
+                    if arguments is not None:
+                        uses.append(arguments)
+        return uses
+
+    # Includes -------------------------------------------------------------------------------------
+
+    def connected(self, one: CppFile, other: CppFile) -> bool:
+        """Whether one translation unit can hold both files: one includes the other, or a third includes both.
+
+        A file whose includes cannot be followed at all (generated, or a fragment) is taken as connected.
+        """
+        left, right = self._owner[one], self._owner[other]
+        if left is right:
+            return one is other or one.file.parent is None or other.file.parent is None
+        if self._unit_bits.get(left, 0) & self._unit_bits.get(right, 0):
+            return True
+        return right in self._includes_of(left) or left in self._includes_of(right)
+
+    @cached_property
+    def _unit_bits(self) -> dict[TreeFile, int]:
+        """For each file a bit set of the files nobody includes (translation units) that reach it."""
+        included = {target for targets in self._include_graph.values() for target in targets}
+        bits: dict[TreeFile, int] = {}
+        roots = [file for file in self._include_graph if file not in included]
+        for number, root in enumerate(roots):
+            for file in self._includes_of(root):
+                bits[file] = bits.get(file, 0) | (1 << number)
+        return bits
+
+    def _includes_of(self, file: TreeFile) -> frozenset[TreeFile]:
+        known = self._reach.get(file)
+        if known is None:
+            seen = {file}
+            queue = [file]
+            while queue:
+                for target in self._include_graph.get(queue.pop(), ()):
+                    if target not in seen:
+                        seen.add(target)
+                        queue.append(target)
+            known = self._reach[file] = frozenset(seen)
+        return known
+
+    @cached_property
+    def _include_graph(self) -> dict[TreeFile, tuple[TreeFile, ...]]:
+        """Files that each file includes directly, as far as they lie in the tree."""
+        by_name: dict[str, list[TreeFile]] = {}
+        for file, _ in self._cpp_files:
+            by_name.setdefault(file.shown.rsplit("/", 1)[-1], []).append(file)
+        graph = {}
+        for file, data in self._cpp_files:
+            targets = []
+            for found in _INCLUDE.finditer(data):
+                targets.extend(_resolve_include(found[1].decode("utf-8", "replace"), file, by_name))
+            graph[file] = tuple(targets)
+        return graph
+
+
+def _resolve_include(name: str, includer: TreeFile, by_name: dict[str, list[TreeFile]]) -> list[TreeFile]:
+    """Files of the tree that an include can mean: beside the includer, else every path that ends so."""
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in (".", "")]
+    candidates = by_name.get(parts[-1], []) if parts else []
+    if not candidates:
+        return []
+    folder = includer.shown.split("/")[:-1]
+    beside = folder[:]
+    for part in parts:
+        if part == ".." and beside and beside[-1] != "..":
+            beside.pop()
+        else:
+            beside.append(part)
+    exact = [file for file in candidates if file.shown == "/".join(beside)]
+    if exact:
+        return exact
+    tail = "/" + "/".join(part for part in parts if part != "..")
+    return [file for file in candidates if ("/" + file.shown).endswith(tail)]
+
+
+def _embedded(unit: CppFile) -> list[CppFile]:
+    """Raw strings that hold device code: a generator's output is code of its own."""
+    found = []
+    text = unit.file.text
+    if 'R"' not in text:
+        return []
+    for kind, start, end in unit.skeleton:
+        if kind != RAW:
+            continue
+        opening = text.index("(", start) + 1
+        closing = end - (opening - start - 1)
+        inner = text[opening:closing]
+        if (
+            "__global__" in inner
+            or "__device__" in inner
+            or ("asm" in inner and ";" in inner and "(" in inner)
+        ):
+            file = SourceFile(unit.file.path, inner, unit.file.encoding, unit.file, opening)
+            found.append(CppFile(file))
+    return found
+
+
+def check_text(unit: CppFile) -> list[PtxguardError]:
+    """Literals and comments that never end, unless they stand under `#if 0`."""
+    problems: list[PtxguardError] = []
+    for offset, text in unit.unended():
+        guard = unit.guard_at(offset)
+        while guard is not None and guard.text[1:].split() != ["if", "0"]:
+            guard = guard.parent
+        if guard is not None:
+            continue
+        line, column = unit.file.position(offset)
+        what = "comment" if text == "/*" else "raw string" if text.endswith('R"') else "string literal"
+        problems.append(ParseError(f"{what} never ends", path=unit.file.path, line=line, column=column))
+    return problems

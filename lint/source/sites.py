@@ -1,0 +1,306 @@
+"""Bulk copies of one file as copy sites: guards, kernels, cluster size, owner of the memory, evidence."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ptxguard import forms
+from ptxguard.arch import Target
+from ptxguard.errors import ParseError, PtxguardError
+from ptxguard.finding import Evidence, KernelPlace
+from ptxguard.location import JoinedText, Span
+from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
+from ptxguard.source.address import AddressFlow
+from ptxguard.source.asmsites import StatementFlow
+from ptxguard.source.callgraph import CallGraph, Owner
+from ptxguard.source.cluster import ClusterSizes, merge
+from ptxguard.source.constants import Constants
+from ptxguard.source.cuda import Function
+from ptxguard.source.guardverdict import GuardVerdicts
+from ptxguard.source.lexer import AsmStatement, Malformed, find_statements
+from ptxguard.source.ptx import parse_asm
+from ptxguard.source.reach import Reach, Reaches
+
+if TYPE_CHECKING:
+    from ptxguard.model import BulkCopy, Instruction
+    from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.project import Project
+    from ptxguard.source.tree import TreeFile
+
+_COPY_WORD = "cp.async.bulk"
+_DEVICE_WORDS = ("__device__", "__global__", "DEVICE", "KERNEL")
+
+
+@dataclass(eq=False)
+class SiteFinder:
+    """Finds and judges bulk copies.
+
+    Attributes:
+        project: the tree.
+        targets: targets asked for.
+        cuda_min: oldest toolkit, or None.
+        public: globs of public headers.
+        errors: asm text that is no PTX, statements that cannot be taken apart.
+    """
+
+    project: Project
+    targets: tuple[Target, ...]
+    cuda_min: tuple[int, int] | None
+    public: tuple[str, ...]
+    errors: list[PtxguardError] = field(default_factory=list)
+    _statements: dict[CppFile, list[AsmStatement]] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def guards(self) -> GuardVerdicts:
+        """What guards say per target."""
+        return GuardVerdicts(self.project, self.targets, self.cuda_min)
+
+    @cached_property
+    def graph(self) -> CallGraph:
+        """Call graph of the tree."""
+        return CallGraph(self.project, self.guards.is_live)
+
+    @cached_property
+    def _constants(self) -> Constants:
+        return Constants(self.graph)
+
+    @cached_property
+    def _reaches(self) -> Reaches:
+        return Reaches(self.graph)
+
+    @cached_property
+    def _sizes(self) -> ClusterSizes:
+        return ClusterSizes(self.graph, self._constants)
+
+    @cached_property
+    def _flow(self) -> AddressFlow:
+        return AddressFlow(self.graph, self._constants, self.live_statements)
+
+    # PTX files ------------------------------------------------------------------------------------
+
+    def is_ptx_text(self, text: str) -> bool:
+        """Whether a text of another ending is a PTX module."""
+        head = text[:4096]
+        return ".version" in head and ".target" in head and ".address_size" in head
+
+    def of_ptx(self, file: TreeFile) -> list[CopySite]:
+        """Bulk copies of a `.ptx` module."""
+        from ptxguard.source.ptxsites import sites_of_ptx  # a CUDA tree without PTX files never pays for it
+
+        return sites_of_ptx(file.source(), self.targets)
+
+    # C++ ------------------------------------------------------------------------------------------
+
+    def statements(self, unit: CppFile) -> list[AsmStatement]:
+        """Asm statements of a file in all their variants; malformed ones become errors."""
+        known = self._statements.get(unit)
+        if known is None:
+            known = self._statements[unit] = []
+            for found in find_statements(unit, self.project.resolver, self.project.asm_keywords):
+                if isinstance(found, Malformed):
+                    line, column = unit.file.position(found.offset)
+                    self.errors.append(
+                        ParseError(found.reason, path=unit.file.path, line=line, column=column)
+                    )
+                else:
+                    known.append(found)
+        return known
+
+    def live_statements(self, unit: CppFile) -> list[AsmStatement]:
+        """Statements that some target or the host can compile."""
+        return [s for s in self.statements(unit) if self.guards.is_live(unit, s.offset, s.conditions)]
+
+    def of_unit(self, unit: CppFile) -> list[CopySite]:
+        """Bulk copies of a C++ file."""
+        found: dict[tuple[int, int, str], CopySite] = {}
+        for statement in self.statements(unit):
+            instructions = self._instructions(statement)
+            for instruction in instructions:
+                copy = forms.read_bulk_copy(instruction)
+                if copy is None:
+                    continue
+                site = self._site(statement, instructions, copy)
+                key = (site.span.line, site.span.column, copy.opcode)
+                known = found.get(key)
+                found[key] = site if known is None else _joined(known, site)
+        return list(found.values())
+
+    def _instructions(self, statement: AsmStatement) -> tuple[Instruction, ...]:
+        """Instructions of a statement that can hold a copy; text that is no PTX becomes an error."""
+        text = statement.template.text
+        is_copy = _COPY_WORD in text
+        if statement.unresolved:
+            if is_copy or "cp.async" in text:
+                self._unresolved(statement)
+            return ()
+        if not is_copy and not self._is_device(statement):
+            return ()
+        try:
+            return parse_asm(text) if is_copy or _is_suspect(text) else ()
+        except ParseError as error:
+            if self.guards.is_live(statement.unit, statement.offset, statement.conditions):
+                self.errors.append(_located(error, statement.template, statement))
+            return ()
+
+    def _unresolved(self, statement: AsmStatement) -> None:
+        names = ", ".join(sorted(set(statement.unresolved)))
+        message = f"asm text depends on {names}, which has no value in this tree; give it with -D or include its header"
+        path, line = statement.unit.file.path, statement.line
+        if self.guards.is_live(statement.unit, statement.offset, statement.conditions):
+            self.errors.append(ParseError(message, path=path, line=line))
+
+    def _is_device(self, statement: AsmStatement) -> bool:
+        owner = self.owner(statement)
+        if not isinstance(owner, Function):
+            return False
+        tokens = owner.unit.tokens
+        return any(word in text for text in tokens.texts[slice(*owner.header)] for word in _DEVICE_WORDS)
+
+    def owner(self, statement: AsmStatement) -> Owner | None:
+        """The function or macro that holds a statement."""
+        if statement.owner is not None:
+            return self.graph.macro(statement.owner)
+        return self.graph.owner_at(statement.unit, statement.offset)
+
+    def _site(
+        self, statement: AsmStatement, instructions: tuple[Instruction, ...], copy: BulkCopy
+    ) -> CopySite:
+        instruction = copy.instruction
+        pieces = statement.template.spans(instruction.start, instruction.mnemonic_end)
+        owner = self.owner(statement)
+        here = Evidence("asm", pieces[0].path, pieces[0].line, copy.opcode)
+        site = CopySite(
+            span=pieces[0],
+            end_span=pieces[-1],
+            kind="cpp_inline_asm",
+            copy=copy,
+            function=owner.qualified if owner is not None else None,
+            targets=self.guards.of_statement(statement),
+            on_target={target.name: forms.on_target(copy, target) for target in self.targets},
+            cluster=ClusterVerdict("undecided", "the asm statement stands outside of every function"),
+            address=AddressVerdict(
+                "unknown", "unknown", "the asm statement stands outside of every function"
+            ),
+            evidence=(here, *self.guards.evidence(statement)),
+            space_spans=self._space_spans(statement, copy),
+            public=any(fnmatch.fnmatch(pieces[0].path, glob) for glob in self.public),
+            cta_form_missing_below=self.guards.cta_form_missing_below(statement, copy),
+        )
+        if owner is None:
+            return site
+        return self._judged(site, statement, instructions, owner)
+
+    def _judged(
+        self, site: CopySite, statement: AsmStatement, instructions: tuple[Instruction, ...], owner: Owner
+    ) -> CopySite:
+        reach = self._reaches.of(owner)
+        cluster = self._cluster(owner, reach)
+        address = StatementFlow(statement, instructions, owner, self._flow).address(site.copy)
+        kernels = [reached.kernel for reached in reach.kernels]
+        chain: list[Evidence] = []
+        for reached in reach.kernels:
+            chain.extend(step for step in reached.chain if step not in chain)
+        evidence = [*site.evidence, *chain]
+        evidence.extend(item for item in (*cluster.evidence, *address.evidence) if item not in evidence)
+        return replace(
+            site,
+            cluster=cluster,
+            address=address,
+            kernels=tuple(KernelPlace(k.qualified, k.unit.file.path, k.line) for k in kernels),
+            evidence=tuple(evidence),
+            uses_setmaxnreg=any(self._uses_setmaxnreg(kernel) for kernel in kernels),
+        )
+
+    def _cluster(self, owner: Owner, reach: Reach) -> ClusterVerdict:
+        verdicts = [(self._sizes.of_kernel(reached.kernel), reached.sure) for reached in reach.kernels]
+        if not verdicts:
+            if reach.loose:
+                reason, path, line = reach.loose[0]
+                return ClusterVerdict(
+                    "undecided", f"{reason} ({path}:{line})", (Evidence("call", path, line, reason),)
+                )
+            place = f"{owner.unit.file.path}:{owner.line}"
+            return ClusterVerdict(
+                "undecided", f"no kernel that calls {owner.qualified} ({place}) is in the tree"
+            )
+        verdict = merge(verdicts)
+        if verdict.verdict == "one" and reach.loose:
+            reason, path, line = reach.loose[0]
+            evidence = (*verdict.evidence, Evidence("call", path, line, reason))
+            return ClusterVerdict("undecided", f"{reason} ({path}:{line})", evidence)
+        return verdict
+
+    def _uses_setmaxnreg(self, kernel: Function) -> bool:
+        """Whether the kernel, or a helper in its file, uses `setmaxnreg` (ptxas info C7506)."""
+        text = kernel.unit.file.text
+        low = kernel.unit.tokens.starts[kernel.body[0] - 1]
+        high = kernel.unit.tokens.starts[min(kernel.body[1], len(kernel.unit.tokens) - 1)]
+        if text.find("setmaxnreg", low, high) >= 0:
+            return True
+        words = kernel.unit.tokens.texts[kernel.body[0] : kernel.body[1]]
+        return any("reg_alloc" in word or "reg_dealloc" in word or "setmaxnreg" in word for word in words)
+
+    def _space_spans(self, statement: AsmStatement, copy: BulkCopy) -> tuple[Span, ...]:
+        """Where `cluster` of the destination's state space is written, if it can be rewritten there alone."""
+        written = copy.opcode.find("shared::cluster")
+        if not copy.is_cluster_load or written < 0:
+            return ()
+        start = copy.instruction.start + written + len("shared::")
+        spans = statement.template.spans(start, start + len("cluster"))
+        if (
+            any(not span.text or "\n" in span.text for span in spans)
+            or "".join(s.text for s in spans) != "cluster"
+        ):
+            return ()
+        for span in spans:
+            for macro in statement.macros:
+                inside = macro.unit.file is span.file and macro.value_offset <= span.start < macro.end
+                if inside and self._shared_with_other_asm(macro, statement):
+                    return ()
+        return tuple(spans)
+
+    def _shared_with_other_asm(self, macro: Definition, statement: AsmStatement) -> bool:
+        """Whether a macro's value is also part of another asm statement: rewriting it would change both."""
+        for unit in self.project.with_word(macro.name):
+            if unit is not macro.unit and not self.project.connected(unit, macro.unit):
+                continue
+            for other in self.statements(unit):
+                same = other.unit is statement.unit and other.offset == statement.offset
+                if not same and any(used.name == macro.name for used in other.macros):
+                    return True
+        return False
+
+
+def _is_suspect(text: str) -> bool:
+    """Whether a device statement without a copy deserves a full parse: text that has no PTX shape at all."""
+    bare = text.strip()
+    return bool(bare) and ("." not in bare or not bare.rstrip().endswith((";", "}")))
+
+
+def _located(error: ParseError, template: JoinedText, statement: AsmStatement) -> ParseError:
+    """A parse error of an asm text at its place in the file."""
+    if not template.runs:
+        return ParseError(error.message, path=statement.unit.file.path, line=statement.line)
+    file, offset = template.locate(min(error.offset or 0, max(len(template.text) - 1, 0)))
+    line, column = file.position(offset)
+    return ParseError(f"asm text is no PTX: {error.message}", path=file.path, line=line, column=column)
+
+
+_RANK = {"compiled": 2, "unknown": 1, "excluded": 0}
+
+
+def _joined(known: CopySite, other: CopySite) -> CopySite:
+    """One site for two preprocessor variants with the same instruction: the more compiled one counts."""
+    targets = {
+        name: max(value, other.targets.get(name, value), key=_RANK.__getitem__)
+        for name, value in known.targets.items()
+    }
+    better = (
+        other
+        if sum(map(_RANK.get, other.targets.values())) > sum(map(_RANK.get, known.targets.values()))
+        else known
+    )  # type: ignore[arg-type]
+    return replace(better, targets=targets)

@@ -1,0 +1,394 @@
+"""A bulk copy spelled for the cluster window is compiled for a target where it becomes a driver call.
+
+What it does
+------------
+Reports `cp.async.bulk` and `cp.async.bulk.tensor` copies from `.global` to `.shared::cluster`,
+without multicast, that the guards compile for sm_120 or sm_121. There ptxas emits, beside the copy,
+a test whether the destination lies in another CTA of the cluster and a call of a driver function
+(`__cuda_syscall_cp_async_bulk…_unicast`) for that case. Neither `__cluster_dims__(1,1,1)` nor a
+local address removes the call; the `.shared::cta` form of the same copy never has it.
+
+Why it matters
+--------------
+The driver function needs about 14 KB of stack. The first launch of a kernel that refers to it
+raises the stack limit of the context from 1,024 bytes to that size for every resident thread of the
+card, used or not, and the memory stays taken until the context ends or the limit is lowered:
+several GiB on a large card, outside every allocator. `ptxas -v` and `cuobjdump -res-usage` show 0
+to 16 bytes, because the stack belongs to the driver.
+
+The call also costs speed. The kernel has an ABI call frame and at least 24 registers, and
+`setmaxnreg` is ignored (ptxas C7506, an "info" that no `-Werror` catches). The launch that raises
+the limit waits until all running kernels have ended: beside a persistent kernel that waits for it,
+it hangs.
+
+Fix safety
+----------
+The fix writes `.shared::cta`, which is the same copy as long as the destination lies in the issuing
+CTA. On sm_90 to sm_110 both spellings assemble to identical SASS, so that a test there cannot catch
+a wrong rewrite. It is safe where the destination is proved to be the CTA's own shared memory: then
+any cluster size will do. It is unsafe where only the launches in sight, all of one CTA per cluster,
+speak for it: a caller outside the tree may launch otherwise. It is never offered for the address of
+a peer. The `.shared::cta` form needs CUDA 12.8 (PTX ISA 8.6); with a lower `--cuda-min` it has to
+stand under a guard on the toolkit, not on `__CUDA_ARCH__`: PTX that is shipped for compute_90 and
+assembled on the user's sm_120 passes a guard on the architecture and brings the call back.
+
+References
+----------
+PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk" and "…: cp.async.bulk.tensor";
+PTX ISA, "setmaxnreg"; NVIDIA/TransformerEngine issue 3765 (first public measurement).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ptxguard.effects import performance_of, price_copy, price_words, syscall_of, target_words
+from ptxguard.finding import Confidence, Evidence, Finding, Severity
+from ptxguard.rule import (
+    Case,
+    CheckOptions,
+    Claim,
+    Example,
+    Rule,
+    RuleMeta,
+    cta_fix,
+    finding_at,
+    targets_where,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ptxguard.model import CopySite
+
+CTA_FORM_TOOLKIT = (12, 8)
+
+PEER = Case("the destination is the memory of a peer CTA", Severity.NOTE, Confidence.HIGH)
+LOCAL = Case(
+    "the destination lies in the issuing CTA; any cluster size, also without a launch in sight",
+    Severity.ERROR,
+    Confidence.HIGH,
+    fix="safe",
+)
+LOCAL_PEER_MBARRIER = Case(
+    "the destination lies in the issuing CTA, the mbarrier in a peer", Severity.WARNING, Confidence.MEDIUM
+)
+ALL_LAUNCHES_ONE = Case(
+    "the destination is not proven; every launch is in sight, with one CTA per cluster; not public",
+    Severity.ERROR,
+    Confidence.MEDIUM,
+    fix="unsafe",
+)
+PUBLIC_HEADER = Case(
+    "neither is proven, in a header declared public: one note a file", Severity.NOTE, Confidence.LOW
+)
+NOT_PROVEN = Case(
+    "neither the destination nor the cluster size is proven", Severity.WARNING, Confidence.MEDIUM
+)
+GUARD_UNDECIDED = Case(
+    "the guards depend on a macro that nobody defines: an error of the rows above becomes a warning",
+    Severity.WARNING,
+    Confidence.LOW,
+)
+
+META = RuleMeta(
+    code="TMA001",
+    name="cluster-form-copy",
+    summary="A copy to shared::cluster calls the driver on sm_12x, which reserves stack on the whole card.",
+    targets="sm_120 and sm_121, each with its a and f variants",
+    since="0.1.0",
+    cases=(PEER, LOCAL_PEER_MBARRIER, LOCAL, PUBLIC_HEADER, ALL_LAUNCHES_ONE, NOT_PROVEN, GUARD_UNDECIDED),
+)
+
+
+def decide(site: CopySite) -> Case:
+    """The row of the table that holds for a copy, guards aside."""
+    if site.address.destination == "peer":
+        return PEER
+    if site.address.destination == "local":
+        return LOCAL_PEER_MBARRIER if site.address.mbarrier == "peer" else LOCAL
+    all_one = site.cluster.verdict == "one" and site.cluster.launches_in_sight
+    if site.public:
+        return PUBLIC_HEADER
+    return ALL_LAUNCHES_ONE if all_one else NOT_PROVEN
+
+
+def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]:
+    """One finding a copy; copies of a public header about which nothing is proven share one note."""
+    shared: dict[str, list[Finding]] = {}
+    for site in sites:
+        if site.copy.multicast or not site.copy.is_cluster_load:
+            continue
+        compiled = targets_where(site, "syscall", "compiled")
+        possible = targets_where(site, "syscall", "unknown")
+        if not compiled and not possible:
+            continue
+        case = decide(site)
+        finding = _finding(site, case, compiled, possible, options)
+        if case is PUBLIC_HEADER:
+            shared.setdefault(finding.path, []).append(finding)
+        else:
+            yield finding
+    for findings in shared.values():
+        yield _one_note(findings)
+
+
+def _finding(
+    site: CopySite, case: Case, compiled: tuple[str, ...], possible: tuple[str, ...], options: CheckOptions
+) -> Finding:
+    targets = compiled or possible
+    cost = price_copy(site, targets, options.gpus)
+    finding = finding_at(site, META, case, "")
+    finding = replace(finding, syscall=syscall_of(site), cost=cost, performance=performance_of(site))
+    condition = ""
+    if not compiled:
+        severity = min(finding.severity, GUARD_UNDECIDED.severity)
+        finding = replace(finding, severity=severity, confidence=GUARD_UNDECIDED.confidence)
+        condition = f", if {_undecided_guard(site)} holds"
+    price = price_words(cost)
+    fact = (
+        f"this copy to shared::cluster calls {finding.syscall} on {target_words(targets)}{condition}"
+        f"{f' ({price})' if price else ''}"
+    )
+    guarded_only = options.cuda_min is not None and options.cuda_min < CTA_FORM_TOOLKIT
+    if case.fix is not None and not guarded_only:
+        finding = replace(finding, fix=cta_fix(site, case.fix))
+    return replace(finding, message=f"{fact}; {_advice(site, case, options if guarded_only else None)}")
+
+
+def _advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
+    if case is PEER:
+        return "its destination is a peer's memory, so the call is needed and the copy must stay as it is"
+    if case is LOCAL_PEER_MBARRIER:
+        return "its destination is this CTA's own memory, its mbarrier a peer's: find out which is meant"
+    if case is NOT_PROVEN or case is PUBLIC_HEADER:
+        return (
+            "write shared::cta if every caller passes its own CTA's memory. What is missing: "
+            f"{site.address.reason}; {site.cluster.reason}"
+        )
+    proof = (
+        "its destination is this CTA's own memory"
+        if case is LOCAL
+        else "every launch has one CTA per cluster"
+    )
+    if guarded is not None and guarded.cuda_min is not None:
+        return (
+            f"{proof}: write shared::cta under a guard on CUDA >= 12.8, since --cuda-min is "
+            f"{guarded.cuda_min[0]}.{guarded.cuda_min[1]}"
+        )
+    return f"{proof}: write shared::cta"
+
+
+def _undecided_guard(site: CopySite) -> str:
+    guards = [item.text for item in site.evidence if item.kind == "guard"]
+    return " and ".join(f"`{text}`" for text in guards) or "a guard on a macro that nobody defines"
+
+
+def _one_note(findings: list[Finding]) -> Finding:
+    """One note for all unproven copies of a public header; the copies after the first become evidence."""
+    first, others = findings[0], findings[1:]
+    if not others:
+        return first
+    kernels = tuple(dict.fromkeys(kernel for finding in findings for kernel in finding.kernels))
+    links = tuple(Evidence("asm", finding.path, finding.line, finding.opcode or "") for finding in others)
+    evidence = tuple(dict.fromkeys((*first.evidence, *links)))
+    message = f"{first.message} (the same holds for {len(others)} more copies of this header)"
+    return replace(first, kernels=kernels, evidence=evidence, message=message)
+
+
+_UNICAST = "__cuda_syscall_cp_async_bulk_unicast"
+
+EXAMPLES = (
+    Example(
+        title="the CTA's own memory, spelled as if it could be a peer's",
+        source="""\
+#include <cstdint>
+__global__ void pull(const float4* from, float* out) {
+  __shared__ alignas(128) float box[256];
+  __shared__ alignas(8) uint64_t full;
+  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
+  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 error
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+  out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        fixed='"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"',
+        claims=(Claim("sm_120a", syscall=_UNICAST), Claim("sm_121", syscall=_UNICAST), Claim("sm_90a")),
+    ),
+    Example(
+        title="the same copy in the form of the CTA: silent",
+        source="""\
+#include <cstdint>
+__global__ void pull(const float4* from, float* out) {
+  __shared__ alignas(128) float box[256];
+  __shared__ alignas(8) uint64_t full;
+  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
+  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
+  asm volatile(
+      "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+  out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        claims=(Claim("sm_120a"), Claim("sm_90a")),
+    ),
+    Example(
+        title="the project still supports a toolkit without the form of the CTA: no fix without a guard",
+        source="""\
+#include <cstdint>
+__global__ void pull(const float4* from, float* out) {
+  __shared__ alignas(128) float box[256];
+  __shared__ alignas(8) uint64_t full;
+  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
+  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 error
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+  out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        cuda_min=(12, 4),
+    ),
+    Example(
+        title="own destination, but the mbarrier of a peer: somebody has to say which is meant",
+        source="""\
+#include <cstdint>
+__global__ void __cluster_dims__(2, 1, 1) pull(const float4* from, float* out) {
+  __shared__ alignas(128) float box[256];
+  __shared__ alignas(8) uint64_t full;
+  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
+  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full), peer_bar;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(peer_bar) : "r"(bar));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 warning
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(peer_bar) : "memory");
+  out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        claims=(Claim("sm_120a", syscall=_UNICAST),),
+    ),
+    Example(
+        title="a copy into the memory of a peer needs the call",
+        source="""\
+#include <cstdint>
+__global__ void __cluster_dims__(2, 1, 1) push(const float4* from, float* out) {
+  __shared__ alignas(128) float box[256];
+  __shared__ alignas(8) uint64_t full;
+  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box), peer_dst;
+  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full), peer_bar;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(peer_dst) : "r"(dst));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(peer_bar) : "r"(bar));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 note
+      " [%0], [%1], 1024, [%2];" ::"r"(peer_dst), "l"(from), "r"(peer_bar) : "memory");
+  out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        claims=(Claim("sm_120a", syscall=_UNICAST),),
+    ),
+    Example(
+        title="the address comes from outside, the only launch has one CTA per cluster",
+        source="""\
+#include <cstdint>
+__global__ void pull(const float4* from, uint32_t dst, uint32_t bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 error
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+}
+void run(const float4* from) { pull<<<8, 256, 4096>>>(from, 0, 1024); }
+""",
+        fixed='"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"',
+        claims=(Claim("sm_120a", syscall=_UNICAST),),
+    ),
+    Example(
+        title="neither the address nor a launch is in sight",
+        source="""\
+#include <cstdint>
+__device__ void pull(uint32_t dst, const float4* from, uint32_t bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 warning
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+}
+""",
+    ),
+    Example(
+        title="a public header about whose callers nothing is known: one note for the file",
+        source="""\
+#include <cstdint>
+__device__ inline void pull(uint32_t dst, const float4* from, uint32_t bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 note
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+}
+__device__ inline void pull_twice(uint32_t dst, const float4* from, uint32_t bar) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1], 2048, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+}
+""",
+        public=True,
+    ),
+    Example(
+        title="compiled only under a macro that nobody defines",
+        source="""\
+#include <cstdint>
+__global__ void pull(const float4* from, float* out) {
+  __shared__ alignas(128) float box[256];
+  __shared__ alignas(8) uint64_t full;
+  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
+  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
+#ifdef PULL_WITH_TMA
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"  // !TMA001 warning
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+#endif
+  out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        fixed='"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"',
+        claims=(Claim("sm_120a"),),
+    ),
+    Example(
+        title="not compiled for sm_12x: silent",
+        source="""\
+#include <cstdint>
+__global__ void pull(const float4* from, float* out) {
+  __shared__ alignas(128) float box[256];
+  __shared__ alignas(8) uint64_t full;
+  uint32_t dst = (uint32_t)__cvta_generic_to_shared(box);
+  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full);
+#if __CUDA_ARCH__ < 1200
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1], 1024, [%2];" ::"r"(dst), "l"(from), "r"(bar) : "memory");
+#endif
+  out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        claims=(Claim("sm_120a"),),
+    ),
+    Example(
+        title="a copy from one CTA's shared memory to another's is native everywhere: silent",
+        source="""\
+#include <cstdint>
+__global__ void __cluster_dims__(2, 1, 1) push(float* out) {
+  __shared__ alignas(128) float box[256];
+  __shared__ alignas(8) uint64_t full;
+  uint32_t src = (uint32_t)__cvta_generic_to_shared(box), peer_dst;
+  uint32_t bar = (uint32_t)__cvta_generic_to_shared(&full), peer_bar;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(peer_dst) : "r"(src));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, 1;" : "=r"(peer_bar) : "r"(bar));
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes"
+      " [%0], [%1], 1024, [%2];" ::"r"(peer_dst), "r"(src), "r"(peer_bar) : "memory");
+  out[threadIdx.x] = box[threadIdx.x];
+}
+""",
+        claims=(Claim("sm_120a"),),
+    ),
+)
+
+RULE = Rule(META, __doc__, check, EXAMPLES)
