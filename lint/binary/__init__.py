@@ -1,4 +1,4 @@
-"""Compiled device code as witness: what is in a file, which kernels call the driver, from which line of source."""
+"""Compiled device code as witness: what a file holds, which kernels call the driver, from which line."""
 
 from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image, SourceLine, Syscall
 from ptxguard.binary.image import Wish

@@ -9,11 +9,13 @@ import sys
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ptxguard.errors import BinaryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # Unpacked bytes that are believed: published wheels unpack to at most 20 times their size.
 _MAX_RATIO = 200
@@ -72,7 +74,7 @@ class GuardedStream:
         self._produced += len(data)
         if self._produced > _FREE_BYTES + _MAX_RATIO * self._consumed():
             raise BinaryError(
-                f"{self._consumed()} stored bytes unpack to more than {self._produced}; this looks like a bomb",
+                f"{self._consumed()} stored bytes unpack to more than {self._produced}; as a bomb does",
                 offset=self._produced,
             )
         return data
@@ -91,13 +93,17 @@ class _Counted:
         return data
 
 
+def _constant(value: int) -> Callable[[], int]:
+    return lambda: value
+
+
 def unwrap(kind: str, stream: IO[bytes]) -> GuardedStream:
     """The bytes inside a gz, bz2, xz or zst stream."""
     counted: Any = _Counted(stream)
     if kind == "zst":
         return GuardedStream(_zstd_file(counted), lambda: counted.count)
     opened = {"gz": gzip.GzipFile, "bz2": bz2.BZ2File, "xz": lzma.LZMAFile}[kind]
-    inner = opened(fileobj=counted) if kind == "gz" else opened(counted)  # type: ignore[operator]
+    inner = opened(fileobj=counted) if kind == "gz" else opened(counted)
     return GuardedStream(inner, lambda: counted.count)
 
 
@@ -137,7 +143,7 @@ def zip_members(stream: IO[bytes]) -> Iterator[Member]:
                     yield Member(
                         entry.filename,
                         entry.file_size,
-                        GuardedStream(_Lazy(archive, entry), lambda n=packed: n),
+                        GuardedStream(_Lazy(archive, entry), _constant(packed)),
                     )
     except _DAMAGE as error:
         raise BinaryError(f"not a readable zip archive ({error})", offset=0) from error
@@ -177,6 +183,6 @@ def tar_members(stream: Any) -> Iterator[Member]:
                     raise BinaryError(f"tar with more than {_MAX_MEMBERS} members", offset=entry.offset)
                 opened = archive.extractfile(entry) if entry.isreg() else None
                 if opened is not None:
-                    yield Member(entry.name, entry.size, GuardedStream(opened, lambda n=entry.size: n))
+                    yield Member(entry.name, entry.size, GuardedStream(opened, _constant(entry.size)))
     except _DAMAGE as error:
         raise BinaryError(f"not a readable tar archive ({error})", offset=0) from error

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Markers: a pair (0, marker) says what the pairs behind it are.
 _DIRECT, _PROTOTYPE, _INDIRECT, _ADDRESS = -1, -2, -3, -4

@@ -1,4 +1,4 @@
-"""Opens what a user names: files, directories, wheels and other archives (nested ones too), standard input."""
+"""Opens what a user names: files, directories, wheels and other archives (nested too), standard input."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def open_blobs(paths: list[str], report: Report) -> Iterator[Blob]:
 
 
 def _walk(folder: str, report: Report) -> Iterator[str]:
-    """Regular files below a folder; links are not followed, so that no file is read twice and no loop entered."""
+    """Regular files below a folder; links are not followed: no file is read twice, no loop entered."""
 
     def failed(error: OSError) -> None:
         report(BinaryError(f"cannot list: {error.strerror}", path=str(error.filename)))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ptxguard.errors import BinaryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 EXTERNS = 0x0F
 MAX_THREADS = 0x05

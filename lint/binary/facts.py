@@ -14,7 +14,7 @@ NOT_LINKED = "the image is not linked yet"
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """One link of an inlining chain; `path` as nvcc was given it, `function` mangled or None where not known."""
+    """One link of an inlining chain; `path` as nvcc got it, `function` mangled or None where not known."""
 
     path: str
     line: int

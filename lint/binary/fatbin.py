@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import BinaryError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ptxguard.binary.cursor import Cursor
 
 MAGIC = b"\x50\xed\x55\xba"
@@ -42,7 +43,7 @@ class FatbinEntry:
         header_bytes: size of the header.
         payload_bytes: size of the payload as stored, without padding.
         padded_bytes: the same with padding.
-        bytes: size when unpacked.
+        full_bytes: size when unpacked.
         version: (major, minor): PTX ISA of PTX, code version of a cubin.
         arch: 120 for sm_120.
         flags: all bits as stored.
@@ -56,7 +57,7 @@ class FatbinEntry:
     header_bytes: int
     payload_bytes: int
     padded_bytes: int
-    bytes: int
+    full_bytes: int
     version: tuple[int, int]
     arch: int
     flags: int
@@ -111,7 +112,7 @@ def decode_entry(header: memoryview, container: int, offset: int) -> FatbinEntry
         header_bytes=header_bytes,
         payload_bytes=payload,
         padded_bytes=padded,
-        bytes=full if packed else padded,
+        full_bytes=full if packed else padded,
         version=(major, minor),
         arch=arch,
         flags=flags,
@@ -177,7 +178,7 @@ def _take_entry(cursor: Cursor, number: int, end: int) -> tuple[FatbinEntry, mem
     payload = cursor.take(padded)
     if len(payload) < padded:
         raise BinaryError(
-            f"file ends {padded - len(payload)} bytes before the end of a fatbin entry; the entry was not read",
+            f"file ends {padded - len(payload)} bytes before the end of a fatbin entry; it was not read",
             offset=offset,
         )
     return entry, payload[: entry.payload_bytes]

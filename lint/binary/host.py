@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ptxguard.binary.cursor import Cursor
 from ptxguard.errors import BinaryError
+
+if TYPE_CHECKING:
+    from ptxguard.binary.cursor import Cursor
 
 _ELF_SECTIONS = frozenset({".nv_fatbin", "__nv_relfatbin"})
 # A PE section name has eight characters.
@@ -121,7 +124,7 @@ def _gaps(section: DeviceSection, walked: list[tuple[int, int]], end: int) -> li
         if low - at >= _PADDING_BYTES:
             errors.append(
                 BinaryError(
-                    f"{low - at} bytes of section {section.name} are no fatbin that can be read; they were not checked",
+                    f"{low - at} bytes of section {section.name} are no fatbin and were not checked",
                     offset=at,
                 )
             )

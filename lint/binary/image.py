@@ -49,14 +49,14 @@ def read_entry(entry: FatbinEntry, payload: memoryview, index: int, wish: Wish, 
         kind=entry.kind,
         target=entry.target if entry.kind != "ptx" else entry.target.replace("sm_", "compute_"),
         compressed_bytes=entry.payload_bytes,
-        bytes=entry.bytes,
+        bytes=entry.full_bytes,
     )
     try:
         if entry.kind == "ptx":
-            text = Unpacked(payload, entry.compression, entry.bytes, scratch).whole()
+            text = Unpacked(payload, entry.compression, entry.full_bytes, scratch).whole()
             return read_ptx(bytes(text).rstrip(b"\0"), image)
         if entry.kind == "elf" and wish.reads(entry.target):
-            return read_cubin(Unpacked(payload, entry.compression, entry.bytes, scratch), image, wish)
+            return read_cubin(Unpacked(payload, entry.compression, entry.full_bytes, scratch), image, wish)
     except BinaryError as error:
         at = "" if error.offset is None else f" (at byte {error.offset:#x} of the unpacked image)"
         raise BinaryError(

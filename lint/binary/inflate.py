@@ -1,4 +1,4 @@
-"""Unpacks fatbin payloads (none, LZ4, ZSTD) only as far as their bytes are asked for, into a buffer used again."""
+"""Unpacks fatbin payloads (none, LZ4, ZSTD) only as far as they are asked for, into a buffer used again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ptxguard.errors import BinaryError
 
 # Largest image that is unpacked; the largest met in published wheels has 75 MB.
 MAX_IMAGE_BYTES = 512 << 20
-# The best ratio met in 629 published cubins is 142; zeros alone reach far more, so a bomb is refused by ratio.
+# The best ratio met in 629 published cubins is 142; zeros reach far more: a bomb is refused by ratio.
 MAX_RATIO = 1024
 _FREE_RATIO_BYTES = 1 << 20
 
@@ -92,6 +92,7 @@ class Unpacked:
 def _zstd_reader(payload: memoryview) -> Any:
     if sys.version_info >= (3, 14):
         import io
+
         from compression import zstd
 
         return zstd.ZstdFile(io.BytesIO(payload))

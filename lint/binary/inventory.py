@@ -142,7 +142,7 @@ class _BlobReader:
                     entry.kind,
                     entry.target,
                     entry.payload_bytes,
-                    entry.bytes,
+                    entry.full_bytes,
                 )
             )
 

@@ -22,10 +22,10 @@ _UNKNOWN_STACK = 0xFFFFFFFF
 RECURSION = "recursion"
 INDIRECT = "a call through a pointer"
 
-# A kernel of CUTLASS names the architecture it was written for; beside this text it prints and gives up on
-# any other ("Arch conditional MMA instruction used without targeting appropriate compute capability").
+# A kernel of CUTLASS names the architecture it was written for; on any other it prints and gives up ("Arch
+# conditional MMA instruction used …", "Attempting to use … without CUTE_ARCH_MMA_SM90A_ENABLED").
 _WRITTEN_FOR = re.compile(r"(?:Sm|sm_?)(90|10[03])(?!\d)")
-_GIVES_UP = b"rch conditional"
+_GIVES_UP = (b"rch conditional", b" without CUTE_ARCH_")
 _SM_FAMILY = 10
 
 
@@ -72,7 +72,10 @@ class _Reader:
     def gives_up(self) -> bool:
         """Whether the image holds the text with which CUTLASS kernels of another architecture give up."""
         index = self.cubin.sections.named(".nv.global.init")
-        return index is not None and _GIVES_UP in bytes(self.cubin.sections.content(index))
+        if index is None:
+            return False
+        texts = bytes(self.cubin.sections.content(index))
+        return any(text in texts for text in _GIVES_UP)
 
     @cached_property
     def sizes(self) -> tuple[dict[int, int], dict[int, int]]:
@@ -96,15 +99,8 @@ class _Reader:
         cubin = self.cubin
         section = cubin.symbols.section(symbol)
         attributes = self._attributes(section)
-        if (
-            not every
-            and self.flat
-            and symbol not in cubin.graph.calls
-            and section not in cubin.cloned_functions
-        ):
-            # Calls nothing, unless an EXTERNS record says otherwise; its two bytes may occur by chance too.
-            if _EXTERNS_HEAD not in attributes and self.stack.get(symbol) != _UNKNOWN_STACK:
-                return None
+        if not every and self._calls_nothing(symbol, section) and _EXTERNS_HEAD not in attributes:
+            return None
         info = ATTRIBUTES.read(attributes)
         reached = {symbol: None} if self.flat else cubin.graph.reach(symbol)
         called = set(info.get(eiattr.EXTERNS, ()))
@@ -117,6 +113,16 @@ class _Reader:
         if not (every or wanted or unknown not in ("", NOT_LINKED)):
             return None
         return self._facts(symbol, section, info, reached, stack, unknown, names, wanted)
+
+    def _calls_nothing(self, symbol: int, section: int) -> bool:
+        """Whether a kernel cannot be flagged unless an EXTERNS record says that it calls something."""
+        cubin = self.cubin
+        return (
+            self.flat
+            and symbol not in cubin.graph.calls
+            and section not in cubin.cloned_functions
+            and self.stack.get(symbol) != _UNKNOWN_STACK
+        )
 
     def _facts(
         self,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _INSTRUCTION_BYTES = 16
 _OPCODE = 0xFFF
@@ -21,7 +24,7 @@ def local_calls(code: memoryview, sm: int) -> tuple[list[tuple[int, int]], list[
     """Relative calls in the code of one section.
 
     Returns:
-        (offset of the call, offset of its target) of direct ones, and the offsets of those through a register.
+        (offset of the call, offset of its target) of direct ones, and the offsets of those by register.
     """
     words = code[: len(code) & ~15].cast("Q")
     low, high = words[0::2].tolist(), words[1::2].tolist()
