@@ -50,6 +50,7 @@ def find_sites(
     Returns:
         Driver function -> its call sites; a site that cannot be decoded is given to no function.
     """
+    lines = cubin.lines
     found: dict[int, list[CallSite]] = {symbol: [] for symbol in wanted}
     for function in functions:
         section = cubin.symbols.section(function)
@@ -59,8 +60,21 @@ def find_sites(
         info = values[function] if function in values else function_attributes(cubin, section)
         for offset, symbol in _announced(cubin, section, info) or _relocated(cubin, section):
             if symbol in wanted:
-                found[symbol].append(CallSite(offset, name))
+                found[symbol].append(
+                    CallSite(
+                        offset, name, lines.chain(section, offset, _holder(cubin, section, offset, name))
+                    )
+                )
     return found
+
+
+def _holder(cubin: Cubin, section: int, offset: int, function: str) -> str:
+    """The function whose code is at an offset: the one the section is for, or one cloned into it."""
+    symbols = cubin.symbols
+    before = [clone for clone in cubin.cloned_functions.get(section, ()) if symbols.value[clone] <= offset]
+    if not before:
+        return function
+    return symbols.name(max(before, key=lambda clone: symbols.value[clone])).rpartition("$")[2]
 
 
 def function_attributes(cubin: Cubin, section: int) -> dict[int, tuple[int, ...]]:

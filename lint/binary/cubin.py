@@ -7,6 +7,7 @@ from functools import cached_property
 
 from ptxguard.binary import eiattr, elf
 from ptxguard.binary.callgraph import CallGraph, read_callgraph
+from ptxguard.binary.lineinfo import LineTable
 from ptxguard.binary.notes import ToolNote, read_tool_notes, read_toolkit
 from ptxguard.errors import BinaryError
 
@@ -157,6 +158,11 @@ class Cubin:
             for section, functions in cloned.items()
             if not all(symbols.strings.startswith(own, symbols.name_at[function]) for function in functions)
         }
+
+    @cached_property
+    def lines(self) -> LineTable:
+        """The line table; empty without -lineinfo."""
+        return LineTable(self)
 
     @cached_property
     def constant4_symbols(self) -> dict[int, int]:
