@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Unpacked bytes that are believed: published wheels unpack to at most 20 times their size.
 _MAX_RATIO = 200
-_FREE_BYTES = 256 << 20
+_FREE_BYTES = 64 << 20
 _MAX_MEMBERS = 200_000
 
 _TAR_MAGIC_AT = 257

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
@@ -22,6 +23,7 @@ _AT_ONCE_BYTES = 32 << 20
 _MAX_NESTED_ZIP_BYTES = 512 << 20
 _MAX_DEPTH = 6
 _HEAD_BYTES = 512
+_MAX_EXTENTS = 10_000
 
 # Takes what could not be read; reading goes on behind it.
 Report = Callable[[PtxguardError], None]
@@ -100,9 +102,12 @@ class _Opener:
                 if archive_kind(head):
                     yield from self._archive(None, opened, head, 0)
                 elif head:
+                    extents = _extents(opened.fileno())
                     # The mapping ends when the last view of it is gone.
                     mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-                    yield Blob(self.path, None, MappedCursor(mapped))
+                    yield Blob(self.path, None, MappedCursor(mapped, extents))
+                else:
+                    yield Blob(self.path, None, MappedCursor(b""))
         except OSError as error:
             self.report(BinaryError(f"cannot read: {error.strerror or error}", path=self.path))
 
@@ -114,14 +119,14 @@ class _Opener:
                 head = data[:_HEAD_BYTES]
                 if archive_kind(head):
                     yield from self._archive(member, io.BytesIO(data), head, depth)
-                elif data:
+                else:
                     yield Blob(self.path, member, MappedCursor(data))
                 return
             cursor = StreamCursor(stream)
             head = bytes(cursor.peek(_HEAD_BYTES))
             if archive_kind(head):
                 yield from self._archive(member, _CursorFile(cursor), head, depth)
-            elif head:
+            else:
                 yield Blob(self.path, member, cursor)
         except BinaryError as error:
             self._failed(member, error)
@@ -151,6 +156,23 @@ class _Opener:
     def _failed(self, member: str | None, error: BinaryError) -> None:
         label = self.path if member is None else f"{self.path}!{member}"
         self.report(BinaryError(error.message, path=label, offset=error.offset))
+
+
+def _extents(handle: int) -> list[tuple[int, int]] | None:
+    """Ranges of a file that hold data; None where they are unknown or too many."""
+    if not hasattr(os, "SEEK_DATA"):
+        return None
+    size, at = os.fstat(handle).st_size, 0
+    found: list[tuple[int, int]] = []
+    try:
+        while at < size and len(found) < _MAX_EXTENTS:
+            start = os.lseek(handle, at, os.SEEK_DATA)
+            at = os.lseek(handle, start, os.SEEK_HOLE)
+            found.append((start, at))
+    except OSError as error:
+        if error.errno != errno.ENXIO:  # ENXIO: no data behind this place
+            return None
+    return found if len(found) < _MAX_EXTENTS else None
 
 
 class _CursorFile:

@@ -61,8 +61,10 @@ class Cursor(ABC):
 class MappedCursor(Cursor):
     """A cursor over bytes in memory or in a mapped file; views are handed out without a copy."""
 
-    def __init__(self, data: bytes | mmap.mmap) -> None:
+    def __init__(self, data: bytes | mmap.mmap, extents: list[tuple[int, int]] | None = None) -> None:
+        """Wrap bytes; `extents` are the ranges that are no holes of zeros, None where all may be data."""
         super().__init__()
+        self._extents = extents
         self._data = data
         self._view = memoryview(data)
         self._next = -1
@@ -83,14 +85,26 @@ class MappedCursor(Cursor):
         """See `Cursor.seek_any`; no byte is searched twice for the same pattern."""
         nearest = self._next_of(patterns[0])
         for pattern in patterns[1:]:
-            place = self._data.find(pattern, self.position, nearest + len(pattern) - 1)
+            place = self._find(pattern, self.position, nearest + len(pattern) - 1)
             nearest = place if place >= 0 else nearest
         self.position = nearest
         return nearest < len(self._view)
 
+    def _find(self, pattern: bytes, start: int, end: int) -> int:
+        """As `bytes.find`, leaving out holes, in which no pattern can begin."""
+        if self._extents is None:
+            return self._data.find(pattern, start, end)
+        for low, high in self._extents:
+            if high > start and low < end:
+                stop = min(high + len(pattern) - 1, end)
+                place = self._data.find(pattern, max(low, start), stop)
+                if place >= 0:
+                    return place
+        return -1
+
     def _next_of(self, pattern: bytes) -> int:
         if self._next < self.position:
-            place = self._data.find(pattern, self.position)
+            place = self._find(pattern, self.position, len(self._view))
             self._next = place if place >= 0 else len(self._view)
         return self._next
 

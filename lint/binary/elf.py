@@ -18,10 +18,12 @@ SHT_RELA = 4
 SHT_NOBITS = 8
 SHT_REL = 9
 SHT_SYMTAB_SHNDX = 18
+SHT_CUDA_SHARED = 0x7000000A
 SHT_CUDA_INFO = 0x70000000
 SHT_CUDA_CALLGRAPH = 0x70000001
 SHT_CUDA_COMPAT_INFO = 0x70000086
-_WITHOUT_BYTES = frozenset({SHT_NOBITS, 0x7000000A, 0x70000015})
+# Sections without bytes in the file; 0x15 is CUDA_RESERVED_SHARED.
+_WITHOUT_BYTES = frozenset({SHT_NOBITS, SHT_CUDA_SHARED, 0x70000015})
 
 # One table of 10^6 sections or 10^7 symbols is more than any toolkit writes (met: 21,294 sections).
 _MAX_SECTIONS = 1_000_000
@@ -71,9 +73,11 @@ def read_header(image: memoryview) -> ElfHeader:
     """
     if not is_cubin(image):
         raise BinaryError("not a cubin: no 64-bit little-endian ELF header of machine EM_CUDA", offset=0)
-    e_type, _, e_version, _, _, shoff, flags, _, _, _, _, shnum, shstrndx = struct.unpack_from(
+    e_type, _, e_version, _, phoff, shoff, flags, _, phsize, phnum, _, shnum, shstrndx = struct.unpack_from(
         "<HHIQQQIHHHHHH", image, 16
     )
+    if phoff + phsize * phnum > len(image):
+        raise BinaryError(f"program headers at {phoff:#x} lie behind the end of the image", offset=32)
     return ElfHeader(image[7], image[8], e_type, e_version, flags, shoff, shnum, shstrndx)
 
 
@@ -235,6 +239,8 @@ class Symbols:
 
     def section(self, index: int) -> int:
         """Section a symbol lies in; 0 for an undefined one."""
+        if index >= len(self.word):
+            raise BinaryError(f"symbol {index} of {len(self.word)} is referred to")
         number = self.word[index] >> 16
         if number == _SHN_XINDEX and index < len(self.far_sections):
             return self.far_sections[index]

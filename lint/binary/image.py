@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ptxguard.binary.fatbin import FatbinEntry
 
 _PTX_ENTRY = re.compile(rb"^\s*(?:\.(?:visible|weak|extern)\s+)*\.entry\b", re.MULTILINE)
+# What damaged tables can lead to that no check of its own foresees.
+_CONTRADICTIONS = (IndexError, KeyError, ValueError, OverflowError, MemoryError, struct.error)
 _PTX_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
 
 
@@ -72,7 +75,13 @@ def read_cubin(unpacked: Unpacked, image: Image, wish: Wish) -> Image:
     Raises:
         BinaryError: it is damaged; `offset` counts from the image.
     """
-    cubin = Cubin(unpacked.whole())
+    try:
+        return _facts(Cubin(unpacked.whole()), image, wish)
+    except _CONTRADICTIONS as error:
+        raise BinaryError(f"its tables contradict each other ({error})", offset=0) from error
+
+
+def _facts(cubin: Cubin, image: Image, wish: Wish) -> Image:
     return Image(
         index=image.index,
         container=image.container,

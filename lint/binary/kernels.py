@@ -88,7 +88,7 @@ class _Reader:
                 if sections.names.startswith(prefix, sections.name[i])
             }
             for indices, prefix in (
-                (sections.of_type(elf.SHT_NOBITS), b".nv.shared."),
+                (sections.of_type(elf.SHT_NOBITS) + sections.of_type(elf.SHT_CUDA_SHARED), b".nv.shared."),
                 (sections.with_flags(_ALLOC_INFO_LINK), b".nv.constant0."),
             )
         )
