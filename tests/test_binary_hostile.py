@@ -89,6 +89,14 @@ def test_a_call_graph_that_loops_ends():
     assert read(data) == COUNT
 
 
+@pytest.mark.parametrize("text", [b" " * 20_000, b"/*" * 9_000, b"//\n" * 9_000, b"/* */" * 4_000])
+def test_text_that_might_become_ptx_ends(tmp_path, text):
+    (tmp_path / "blank.txt").write_bytes(text)
+    started = time.monotonic()
+    assert inventory(str(tmp_path / "blank.txt")).artifacts == ()
+    assert time.monotonic() - started < 1
+
+
 def test_a_million_symbols_take_seconds(tmp_path):
     count = 1_000_000
     names = b"\0k\0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ptxguard.binary.cubin import Cubin
@@ -16,10 +16,10 @@ from ptxguard.errors import BinaryError
 if TYPE_CHECKING:
     from ptxguard.binary.fatbin import FatbinEntry
 
-_PTX_ENTRY = re.compile(rb"^\s*(?:\.(?:visible|weak|extern)\s+)*\.entry\b", re.MULTILINE)
+_PTX_ENTRY = re.compile(rb"^[ \t]*(?:\.(?:visible|weak|extern)[ \t]+)*\.entry\b", re.MULTILINE)
 # What damaged tables can lead to that no check of its own foresees.
 _CONTRADICTIONS = (IndexError, KeyError, ValueError, OverflowError, MemoryError, struct.error)
-_PTX_TARGET = re.compile(rb"^\s*\.target\s+sm_(\d+[af]?)", re.MULTILINE)
+_PTX_TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+[af]?)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,12 @@ def read_cubin(unpacked: Unpacked, image: Image, wish: Wish) -> Image:
 
 
 def _facts(cubin: Cubin, image: Image, wish: Wish) -> Image:
-    return Image(
-        index=image.index,
-        container=image.container,
-        offset=image.offset,
-        kind=image.kind,
-        target=image.target or cubin.target,
-        compressed_bytes=image.compressed_bytes,
-        bytes=image.bytes,
+    target = image.target or cubin.target
+    if not wish.reads(target):
+        return replace(image, target=target)
+    return replace(
+        image,
+        target=target,
         toolkit=cubin.toolkit,
         relocatable=cubin.header.relocatable,
         kernel_count=len(cubin.kernels),
@@ -101,14 +99,9 @@ def _facts(cubin: Cubin, image: Image, wish: Wish) -> Image:
 def read_ptx(text: bytes, image: Image) -> Image:
     """Read PTX: counts its kernels; the text is kept where it holds a bulk copy."""
     target = _PTX_TARGET.search(text)
-    return Image(
-        index=image.index,
-        container=image.container,
-        offset=image.offset,
-        kind=image.kind,
+    return replace(
+        image,
         target=image.target or (f"compute_{target[1].decode()}" if target else "compute_unknown"),
-        compressed_bytes=image.compressed_bytes,
-        bytes=image.bytes,
         kernel_count=len(_PTX_ENTRY.findall(text)),
         ptx=text.decode("utf-8", "replace") if b"cp.async.bulk" in text else None,
     )

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from ptxguard.binary.cursor import Cursor
 
 _ELF_MAGIC = b"\x7fELF\x02\x01\x01"
-_PTX_HEAD = re.compile(rb"\A(?:\xef\xbb\xbf)?(?:\s+|//[^\n]*\n|/\*.*?\*/)*\.version\s+\d", re.DOTALL)
+# A file is PTX where nothing but blanks and comments stands before `.version`; possessive, so that it is linear.
+_PTX_HEAD = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n|/\*(?:(?!\*/).)*+\*/)*+\.version\s+\d", re.DOTALL
+)
 _PTX_HEAD_BYTES = 1 << 14
 _MAX_PTX_BYTES = 256 << 20
 _DEVICE_SUFFIXES = (".fatbin", ".cubin", ".ptx")

@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FUNCTION = re.compile(
-    r"^\s*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE
+    r"^[ \t]*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\s+(?:\([^)]{0,4000}\)\s*)?([\w$]+)",
+    re.MULTILINE,
 )
-_COPY = re.compile(r"(?:@!?%?[\w$]+\s+)?cp\.async\.bulk\.[^;]*;")
+_COPY = re.compile(r"(?:@!?%?[\w$]+\s+)?cp\.async\.bulk\.[^;]{1,2000};")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
