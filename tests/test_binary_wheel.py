@@ -15,7 +15,7 @@ pytestmark = pytest.mark.wheel
 PREFIX = "__cuda_syscall_cp_async_bulk_tensor_"
 TILE_2D, TILE_4D = PREFIX + "2d_tile_unicast", PREFIX + "4d_tile_unicast"
 MULTICAST = PREFIX + "2d_tile_multicast"
-# Of libtransformer_engine.so, obtained from cuobjdump: target -> cubins, kernels, bytes, kernels with vprintf.
+# Of libtransformer_engine.so, from cuobjdump: target -> cubins, kernels, bytes, kernels with vprintf.
 TABLE = {
     "sm_75": (89, 22185, 616467352, 4120),
     "sm_80": (89, 22185, 604100632, 4120),

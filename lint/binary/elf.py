@@ -66,18 +66,24 @@ def is_cubin(head: memoryview) -> bool:
 
 
 def read_header(image: memoryview) -> ElfHeader:
-    """Decode the ELF header of a cubin.
+    """Decode the ELF header of a cubin that is there as a whole.
 
     Raises:
-        BinaryError: it is no CUDA ELF.
+        BinaryError: it is no CUDA ELF, or cut off.
     """
     if not is_cubin(image):
         raise BinaryError("not a cubin: no 64-bit little-endian ELF header of machine EM_CUDA", offset=0)
-    e_type, _, e_version, _, phoff, shoff, flags, _, phsize, phnum, _, shnum, shstrndx = struct.unpack_from(
+    programs_at, program_size, programs = struct.unpack_from("<Q14xHH", image, 32)
+    if programs_at + program_size * programs > len(image):
+        raise BinaryError(f"program headers at {programs_at:#x} lie behind the end of the image", offset=32)
+    return decode_header(image)
+
+
+def decode_header(image: memoryview) -> ElfHeader:
+    """Decode the ELF header at the front of a cubin."""
+    e_type, _, e_version, _, _, shoff, flags, _, _, _, _, shnum, shstrndx = struct.unpack_from(
         "<HHIQQQIHHHHHH", image, 16
     )
-    if phoff + phsize * phnum > len(image):
-        raise BinaryError(f"program headers at {phoff:#x} lie behind the end of the image", offset=32)
     return ElfHeader(image[7], image[8], e_type, e_version, flags, shoff, shnum, shstrndx)
 
 

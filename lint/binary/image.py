@@ -7,10 +7,12 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ptxguard.arch import SYSCALL_ARCHES
 from ptxguard.binary.cubin import Cubin
 from ptxguard.binary.facts import Image
 from ptxguard.binary.inflate import Scratch, Unpacked
 from ptxguard.binary.kernels import read_kernels
+from ptxguard.binary.prefix import glance
 from ptxguard.errors import BinaryError
 
 if TYPE_CHECKING:
@@ -59,7 +61,9 @@ def read_entry(entry: FatbinEntry, payload: memoryview, index: int, wish: Wish, 
             text = Unpacked(payload, entry.compression, entry.full_bytes, scratch).whole()
             return read_ptx(bytes(text).rstrip(b"\0"), image)
         if entry.kind == "elf" and wish.reads(entry.target):
-            return read_cubin(Unpacked(payload, entry.compression, entry.full_bytes, scratch), image, wish)
+            return _read_elf(
+                entry, Unpacked(payload, entry.compression, entry.full_bytes, scratch), image, wish
+            )
     except BinaryError as error:
         at = "" if error.offset is None else f" (at byte {error.offset:#x} of the unpacked image)"
         raise BinaryError(
@@ -67,6 +71,20 @@ def read_entry(entry: FatbinEntry, payload: memoryview, index: int, wish: Wish, 
             offset=entry.offset,
         ) from error
     return image
+
+
+def _read_elf(entry: FatbinEntry, unpacked: Unpacked, image: Image, wish: Wish) -> Image:
+    """Read a cubin as a whole, or only its front where nothing more can be asked of it.
+
+    Images whose target calls the driver are always read as a whole, by their section table.
+    """
+    if not wish.every_kernel and entry.arch not in SYSCALL_ARCHES:
+        seen = glance(unpacked)
+        if seen is not None:
+            return replace(
+                image, toolkit=seen.toolkit, relocatable=seen.relocatable, kernel_count=seen.kernel_count
+            )
+    return read_cubin(unpacked, image, wish)
 
 
 def read_cubin(unpacked: Unpacked, image: Image, wish: Wish) -> Image:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ptxguard.binary.cursor import Cursor
 
 _ELF_MAGIC = b"\x7fELF\x02\x01\x01"
-# A file is PTX where nothing but blanks and comments stands before `.version`; possessive, so that it is linear.
+# PTX: nothing but blanks and comments stands before `.version`. Possessive, so that it is linear.
 _PTX_HEAD = re.compile(
     rb"\A(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n|/\*(?:(?!\*/).)*+\*/)*+\.version\s+\d", re.DOTALL
 )
