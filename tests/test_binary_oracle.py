@@ -7,6 +7,7 @@ import re
 import pytest
 
 from binkit import compiled, output_of, tool
+from ptxguard.binary import sass
 from ptxguard.binary.cubin import Cubin
 from ptxguard.binary.kernels import read_kernels
 
@@ -115,6 +116,29 @@ def test_source_chain_of_every_instruction(image):
             assert chain == places, (name, hex(offset))
             compared += 1
     assert compared > 150
+
+
+def test_recursion_and_pointers_are_seen(image):
+    _, _, kernels, _ = image
+    assert kernels["_Z8recursesPii"].stack_unknown == "recursion"
+    assert kernels["_Z6pointsPii"].stack_unknown == "a call through a pointer"
+    assert kernels["_Z6printsPi"].stack_unknown in ("", "the image is not linked yet")
+
+
+def test_targets_of_relative_calls(image):
+    path, cubin, _, _ = image
+    if cubin.header.relocatable or not cubin.cloned_functions:
+        pytest.skip("calls are relocated, or nothing is called in the kernel's own section")
+    symbols = {cubin.symbols.name(i): cubin.symbols.value[i] for i in range(len(cubin.symbols))}
+    sections = {name.removeprefix(".text."): index for name, index in text_sections(cubin).items()}
+    compared = 0
+    for name, code in disassembled(path).items():
+        direct, _ = sass.local_calls(cubin.sections.content(sections[name]), cubin.sm)
+        for at, target in direct:
+            label = re.search(r"`\(([^)]*)\)", code[at][0])[1]
+            assert symbols[label] == target, (name, hex(at))
+            compared += 1
+    assert compared >= 3
 
 
 def text_sections(cubin):

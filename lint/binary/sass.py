@@ -17,7 +17,8 @@ _LDC = 0xB82
 _MOVES = frozenset({0x802, 0x424, 0x431, 0x435})
 _NO_REGISTER = 255
 _CONSTANT4 = 4
-_LONG_OFFSETS_SINCE = 100
+# sm_90 and later (nvdisasm 13.5, sm_75 to sm_121).
+_LONG_OFFSETS_SINCE = 90
 
 
 def local_calls(code: memoryview, sm: int) -> tuple[list[tuple[int, int]], list[int]]:
