@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +29,7 @@ class SourceFile:
     @cached_property
     def line_starts(self) -> list[int]:
         """Offsets of the first character of each line (a line feed ends a line, as in every compiler)."""
-        starts = [0]
-        find, position = self.text.find, -1
-        while (position := find("\n", position + 1)) >= 0:
-            starts.append(position + 1)
-        return starts
+        return list(accumulate((len(line) + 1 for line in self.text.split("\n")[:-1]), initial=0))
 
     def position(self, offset: int) -> tuple[int, int]:
         """1-based (line, column in code points) of an offset, in the outermost file."""

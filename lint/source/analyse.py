@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ParseError, PtxguardError
+from ptxguard.model import Analysis
 from ptxguard.source.project import Project, check_text
 from ptxguard.source.sites import SiteFinder
 from ptxguard.source.tree import read_tree
@@ -33,19 +34,6 @@ class Options:
     cuda_min: tuple[int, int] | None = None
     defines: Mapping[str, str | None] = field(default_factory=dict)
     public: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """Everything found.
-
-    Attributes:
-        sites: bulk copies, sorted by path, line, column.
-        errors: what could not be read or parsed; any of them means that the job was not done.
-    """
-
-    sites: tuple[CopySite, ...]
-    errors: tuple[PtxguardError, ...]
 
 
 def analyse(
