@@ -28,6 +28,7 @@ LAYERS = (
     ("rule",),
     ("rules.",),
     ("engine",),
+    ("api",),
     ("probe.",),
     ("output.",),
     ("commands.",),

@@ -41,7 +41,9 @@ def module(lines: int, copies: int, space: str, number: int, target: str = "sm_1
             f"@%p1 bra $L_{label};",
             f"$L_{label}:",
         ]
-    inner = "\n\t".join([".reg .pred %p<4>;", ".reg .b32 %r<4096>;", ".reg .f32 %f<16>;", ".reg .b64 %rd<8>;"])
+    inner = "\n\t".join(
+        [".reg .pred %p<4>;", ".reg .b32 %r<4096>;", ".reg .f32 %f<16>;", ".reg .b64 %rd<8>;"]
+    )
     text = "\n\t".join(body)
     head = HEAD.format(target=target)
     return f"{head}\n.visible .entry kernel_{number}(.param .u64 p0)\n{{\n\t{inner}\n\t{text}\n\tret;\n}}\n"
