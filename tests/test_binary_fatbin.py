@@ -73,6 +73,8 @@ def test_a_stream_gives_what_a_mapped_file_gives():
         (container(entry(b"\0" * 64, flags=0x8000, stored=64, full=100)), "ZSTD"),
         (container(entry(b"\xff" * 64, flags=0x2000, stored=64, full=100)), "LZ4"),
         (container(entry(b"\0" * 64, flags=0x8000, stored=0, full=100)), "compressed bytes"),
+        (container(entry(b"\0" * 64, flags=0x8000, stored=64, full=0)), "not a cubin"),
+        (b"\x7fELF\x02\x01\x01" + bytes(30), "cut off"),
         (container(entry(b"no ELF at all, but long enough for a header" * 2)), "not a cubin"),
         (struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 1 << 63), "ends"),
         (struct.pack("<IHHQ", 0xBA55ED50, 7, 16, 0), "though its name says so"),

@@ -47,6 +47,9 @@ class Cursor(ABC):
     def start_digest(self) -> None:  # noqa: B027  # a stream has nothing to do ahead
         """Say that `sha256` will be asked for, so that work on it can begin."""
 
+    def close(self) -> None:  # noqa: B027  # a stream belongs to whoever opened it
+        """Wait for work that was begun; a mapped file must not be read any more once this returns."""
+
     @abstractmethod
     def sha256(self) -> str:
         """Digest of all bytes, read or not; moves to the end."""
@@ -120,6 +123,11 @@ class MappedCursor(Cursor):
         """See `Cursor.start_digest`: a thread hashes the bytes (hashlib lets others run meanwhile)."""
         if self._digest is None:
             self._digest = ThreadPoolExecutor(1).submit(lambda: hashlib.sha256(self._view).hexdigest())
+
+    def close(self) -> None:
+        """See `Cursor.close`."""
+        if self._digest is not None:
+            self._digest.result()
 
     def sha256(self) -> str:
         """See `Cursor.sha256`."""

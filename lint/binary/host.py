@@ -46,6 +46,8 @@ class HostFile:
             self._expect_elf(head, cursor)
         elif bytes(head[:2]) == b"MZ":
             self._sections = _pe_sections(head)
+        elif bytes(head[:4]) == b"\x7fELF" and len(head) < _ELF_HEADER_BYTES:
+            raise BinaryError(f"ELF file of {len(head)} bytes is cut off inside its header", offset=len(head))
 
     def _expect_elf(self, head: memoryview, cursor: Cursor) -> None:
         machine, table_at = struct.unpack_from("<H", head, 18)[0], struct.unpack_from("<Q", head, 40)[0]

@@ -60,6 +60,8 @@ class Unpacked:
             BinaryError: the payload is not what its flags say, or yields another size.
         """
         count = min(count, self.size)
+        if not self.size:
+            return self._payload[:0]
         if self._method == "lz4" and self._room is None:
             self._room, self._have = _lz4(self._payload, self.size), self.size
         elif self._have < count:

@@ -102,6 +102,8 @@ class _BlobReader:
         except BinaryError as error:
             self._fail(error)
             digest = ""
+        finally:
+            self.cursor.close()
         if not self.images:
             return None
         return Artifact(self.blob.path, self.blob.member, digest, tuple(self.images))
