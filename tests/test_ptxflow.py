@@ -42,6 +42,7 @@ def owner(code, **options):
     [
         "mov.u32 %r9, tile;",
         "mov.u32 %r9, pool;",
+        "{.shared .b32 inner; mov.u32 %r9, inner; }",
         "mov.u32 %r9, tile+512;",
         "{ .reg .u64 t; cvta.shared.u64 t, tile; cvta.to.shared.u64 t, t; cvt.u32.u64 %r9, t; }",
         ROOT + "add.s32 %r9, %r1, 1023; and.b32 %r9, %r9, -1024;",
@@ -58,6 +59,11 @@ def owner(code, **options):
         ROOT + "mov.b32 %r3, 0; $L: add.s32 %r3, %r3, 1; and.b32 %r3, %r3, 3; shl.b32 %r4, %r3, 10;"
         "add.s32 %r9, %r1, %r4; @%p1 bra $L;",
         ROOT + "@%p1 mov.u32 %r9, %r1; @!%p1 mov.u32 %r9, pool;",
+        # one register is an accumulator and the zero of a stage counter (as nvcc writes a CuTe pipeline)
+        "mov.u32 %r7, 0; wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r7, %r8}, %rd1, %rd2, p, 1, 1;"
+        + ROOT
+        + "mov.u32 %r3, %r7; $L: shl.b32 %r4, %r3, 14; add.s32 %r9, %r1, %r4; add.s32 %r5, %r3, 1;"
+        "selp.b32 %r3, 0, %r5, %p1; @%p2 bra $L;",
         # i % 3 and i / 3 as compilers write them
         ROOT + "mul.wide.u32 %rd1, %tid.x, 2863311531; shr.u64 %rd2, %rd1, 33; cvt.u32.u64 %r4, %rd2;"
         "shl.b32 %r5, %r4, 10; add.s32 %r9, %r1, %r5;",
@@ -121,6 +127,16 @@ def test_unknown_with_its_reason(code, reason):
     address = only_site(entry(code)).address
     assert address.destination == "unknown"
     assert reason in address.reason
+
+
+def test_damaged_and_endless_code_is_no_trap():
+    assert owner(ROOT + "mapa.u32 %r9;") == "unknown"
+    assert owner(ROOT + "mapa.u32 %r9, %r1;") == "peer"
+    assert owner("\n" * 100_000 + "mov.u32 %r9, tile;") == "local"
+    chain = "".join(f"add.s32 %r{i + 1}, %r{i}, 4;" for i in range(1000, 2000))
+    address = only_site(entry("mov.u32 %r1000, tile;" + chain + "mov.u32 %r9, %r2000;")).address
+    assert address.destination == "unknown"
+    assert "too long to follow" in address.reason
 
 
 def test_offsets_in_the_operand_itself():

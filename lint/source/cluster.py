@@ -148,8 +148,9 @@ class ClusterSizes:
     def _of_launch(self, launch: Launch, kernel: Function, launches: Launches) -> Size:
         shown = launch.tokens.source(launch.index, min(_launch_end(launch), launch.index + 40))
         here = Evidence("launch", launch.path, launch.line, shown)
-        known = self._template_values(kernel, launch)
-        attribute = self._attribute(kernel, known)
+        attribute = self._attribute(kernel, {})
+        if attribute is not None and attribute.verdict == "undecided":
+            attribute = self._attribute(kernel, self._template_values(kernel, launch))
         if attribute is not None and attribute.verdict != "undecided":
             return Size(attribute.verdict, attribute.reason, (*attribute.evidence, here))
         if launch.kind == "ex":

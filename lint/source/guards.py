@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ptxguard.location import SourceFile
     from ptxguard.source.macros import MacroTable
 
+_CONDITION = re.compile(r"#\s*(\w+)\s*(.*)", re.DOTALL)
 _DEFINE = re.compile(r"#\s*define\s+(\w+)(\(([^()]*)\))?\s*([\s\S]*)")
 
 
@@ -54,13 +55,11 @@ class Guard:
 
     def own_value(self, world: World) -> Value:
         """Value of this directive's own expression; 1 for `#else`."""
-        name, _, rest = self.text[1:].strip().partition(" ")
-        if name.startswith(("if(", "elif(")):
-            name, rest = name.partition("(")[0], "(" + name.partition("(")[2] + " " + rest
-        name = re.sub(r"[^a-z].*", "", name) or name
+        found = _CONDITION.match(self.text)
+        name, rest = (found[1], found[2]) if found is not None else ("", "")
         macros = world.macros_at(self.unit, self.offset)
         if name in ("if", "elif"):
-            return evaluate(self.text[1:].strip().removeprefix(name), macros)
+            return evaluate(rest, macros)
         word = rest.split()[0] if rest.split() else ""
         if name in ("ifdef", "elifdef"):
             return macros.defined(word)
@@ -218,7 +217,7 @@ def _read_definition(
         parameters = tuple(word.strip() for word in found[3].split(",") if word.strip())
     value_offset = offset + len(raw) - len(text) + found.start(4)
     return Definition(
-        found[1], parameters, found[4].strip(), value_offset, offset + len(raw), offset, guard, unit
+        found[1], parameters, plain_directive(found[4]), value_offset, offset + len(raw), offset, guard, unit
     )
 
 

@@ -55,8 +55,8 @@ def ptx_isa(toolkit: tuple[int, int]) -> int:
     if major >= 13:
         return 900 + 10 * minor
     if major == 12:
-        # 12.0 is PTX 8.0; 12.7 never shipped, so 12.8 is 8.7 and 12.9 is 8.8.
-        return 800 + 10 * (minor if minor < 7 else minor - 1)
+        # 12.0 is PTX 8.0; 12.6 stays at the 8.5 of 12.5, so 12.8 is 8.7 and 12.9 is 8.8.
+        return 800 + 10 * (minor if minor < 6 else minor - 1)
     return {8: 780, 7: 770, 6: 760, 5: 750, 4: 740, 3: 730, 2: 720, 1: 710, 0: 700}.get(minor, 780)
 
 

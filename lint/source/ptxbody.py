@@ -8,23 +8,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.source.ptx import parse_asm
-from ptxguard.source.ptxmodule import declared_variables
+from ptxguard.source.ptxvariables import declared_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ptxguard.model import Instruction, Operand
-    from ptxguard.source.ptxmodule import Variable
+    from ptxguard.source.ptxvariables import Variable
 
 # A statement begins behind `;`, a brace, a label or a line directive; guard and opcode follow, then what it
 # writes. Operands are taken as text: a body has thousands of definitions, and few are ever asked for.
 _DEFINITION = re.compile(
-    r"(?:^|[;{}:\n])\s*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)\s+"
+    r"(?:^|[;{}:\n])[ \t\r]*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)\s+"
     r"(?P<results>[\w$%|]+|\{[^{}]*\}|\([^()]*\))\s*,(?P<sources>[^;]*)"
 )
 _NAMES = re.compile(r"[\w$%]+")
-# A result, or the first name of a group, follows the opcode: what may be one, where all white space is spaces.
-# It begins with a plain character, so that `re` can skip to the next (twice as fast as `\s`).
+# A result, or the first name of a group, follows the opcode: what may be one, where all white space is
+# spaces. It begins with a plain character, so that `re` can skip to the next (twice as fast as `\s`).
 _RESULT = re.compile(r" (?<=\w ) *((?:[{(] *)?[\w$%][^,; ]*) *,")
 _SHARED = re.compile(r"\.shared\s")
 _SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
@@ -71,6 +71,7 @@ class Body:
     def __init__(self, text: str, base: int) -> None:
         self.text = text
         self.base = base
+        self._found: dict[str, tuple[Definition, ...]] = {}
 
     def instructions_with(self, words: str) -> Iterator[Instruction]:
         """The instructions whose opcode holds the words, parsed, offsets into the module.
@@ -98,18 +99,21 @@ class Body:
         except ParseError as error:
             raise ParseError(error.message, offset=self.base + start + (error.offset or 0)) from None
 
-    def definitions(self, register: str) -> list[Definition]:
+    def definitions(self, register: str) -> tuple[Definition, ...]:
         """Every instruction of the function that writes the register."""
+        if register not in self._found:
+            self._found[register] = tuple(self._find(register))
+        return self._found[register]
+
+    def _find(self, register: str) -> Iterator[Definition]:
         single, groups, in_groups = self._results
         places = single.get(register, [])
         if register in in_groups:
             places = sorted([*places, *(place for place, results in groups if register in results)])
-        found = []
         for place in places:
             match = self._statement(place)
             if match is not None and register in _NAMES.findall(match["results"]):
-                found.append(self._definition(match))
-        return found
+                yield self._definition(match)
 
     def _statement(self, place: int) -> re.Match[str] | None:
         """The statement whose results stand at a place, if there is one."""
@@ -152,10 +156,10 @@ class Body:
         """The `.shared` variables that the function declares."""
         found = {}
         for match in _SHARED.finditer(self.text):
-            position = match.start()
-            if self.text[position - 1 : position].isspace():  # no opcode: `isspacep.shared`
+            position, end = match.start(), self.text.find(";", match.end())
+            if position == 0 or self.text[position - 1] in " \t\r\n;{}":  # no opcode: `isspacep.shared`
                 start = self.text.rfind(".extern", max(position - 20, 0), position)
-                declaration = self.text[start if start >= 0 else position : self.text.find(";", position)]
+                declaration = self.text[start if start >= 0 else position : end]
                 for variable in declared_variables(declaration, self.base + position):
                     found[variable.name] = variable
         return found

@@ -13,7 +13,8 @@ from ptxguard.source.ptxmodule import without_comments
 
 if TYPE_CHECKING:
     from ptxguard.source.ptxbody import Call
-    from ptxguard.source.ptxmodule import PtxFunction, PtxModule, Variable
+    from ptxguard.source.ptxmodule import PtxFunction, PtxModule
+    from ptxguard.source.ptxvariables import Variable
 
 # What only makes sense with more than one CTA in a cluster: worth showing, no proof.
 _CLUSTER_USES = (

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ptxguard.errors import ParseError
 from ptxguard.location import find_line_starts
+from ptxguard.source.ptxvariables import Variable, declared_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -21,39 +22,16 @@ if TYPE_CHECKING:
 _MARKS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\{|\}|/\*|"', re.DOTALL)
 _HIDING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 
-_VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
+_VERSION = re.compile(r"\.version\s+([0-9]{1,4})\.([0-9]{1,4})")
 _TARGET = re.compile(r"\.target\s+(\w+)(?:\s*,\s*\w+)*")
-_ADDRESS_SIZE = re.compile(r"\.address_size\s+(\d+)")
+_ADDRESS_SIZE = re.compile(r"\.address_size\s+([0-9]{1,4})")
 _FUNCTION = re.compile(
     r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<kind>entry|func)\b"
     r"(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\))?"
     r"(?:\s*\((?P<results>[^()]*)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<params>[^()]*)\))?(?P<rest>.*)",
     re.DOTALL,
 )
-_TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*\d+)*)")
-_VARIABLE = re.compile(
-    r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<space>shared|global|const|local|param)\b"
-    r"(?:::\w+)?(?P<type>(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\)|\s*\.align\s+\d+|\s*\.\w+)*)(?P<names>.*)",
-    re.DOTALL,
-)
-_NAME = re.compile(r"[A-Za-z_$%][\w$]*")
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable of a state space (`.shared .align 16 .b8 buffer[1024];`).
-
-    Attributes:
-        name: as written.
-        space: shared, global, const, local or param.
-        is_extern: whether another module or the launch gives it its size.
-        offset: of its declaration in the module's text.
-    """
-
-    name: str
-    space: str
-    is_extern: bool
-    offset: int
+_TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*[0-9]{1,10}\b)*)")
 
 
 @dataclass(frozen=True)
@@ -91,6 +69,11 @@ class PtxFunction:
     def mentions(self, words: str) -> bool:
         """Whether the body holds the characters, comments included; costs no parsing."""
         return self._text.find(words, self.body_start, self.body_end) >= 0
+
+    @cached_property
+    def uses_setmaxnreg(self) -> bool:
+        """Whether the body asks for another register count: what a driver call makes ptxas ignore (C7506)."""
+        return "setmaxnreg" in self.body.text
 
     @cached_property
     def body(self) -> Body:
@@ -165,17 +148,6 @@ def read_module(text: str) -> PtxModule:
 def without_comments(text: str) -> str:
     """The text with comments blanked, every offset and line kept."""
     return _HIDING.sub(_blank, text) if "/" in text else text
-
-
-def declared_variables(text: str, base: int) -> Iterator[Variable]:
-    """Variables that one declaration without comments makes; nothing where it is no such declaration."""
-    match = _VARIABLE.match(text)
-    if match is None:
-        return
-    for piece in match["names"].split("=", 1)[0].split(","):
-        name = _NAME.search(piece)
-        if name is not None:
-            yield Variable(name[0], match["space"], match["linkage"] == "extern", base)
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -265,7 +237,7 @@ def _parameter_names(text: str | None) -> tuple[str, ...]:
 
 def _read_tuning(text: str) -> dict[str, tuple[int, ...]]:
     """`.explicitcluster .reqnctapercluster 2, 1, 1` as names with numbers."""
-    return {match[1]: tuple(map(int, re.findall(r"\d+", match[2]))) for match in _TUNING.finditer(text)}
+    return {match[1]: tuple(map(int, re.findall(r"[0-9]+", match[2]))) for match in _TUNING.finditer(text)}
 
 
 def _fail(text: str, offset: int, message: str) -> NoReturn:

@@ -116,7 +116,7 @@ class _Reader:
             evidence=(self.target_line, *address.evidence, *cluster.evidence),
             space_spans=_space_spans(span, copy) if self.module.version >= _CTA_FORM_VERSION else (),
             public=self.public,
-            uses_setmaxnreg=any(item.mentions("setmaxnreg") for item in (function, *kernels)),
+            uses_setmaxnreg=any(item.uses_setmaxnreg for item in (function, *kernels)),
         )
 
 
