@@ -23,14 +23,16 @@ _DEFINITION = re.compile(
     r"(?P<results>[\w$%|]+|\{[^{}]*\}|\([^()]*\))\s*,(?P<sources>[^;]*)"
 )
 _NAMES = re.compile(r"[\w$%]+")
-# A result, or the first name of a group, follows the opcode: what may be one, where all white space is
-# spaces. It begins with a plain character, so that `re` can skip to the next (twice as fast as `\s`).
-_RESULT = re.compile(r" (?<=\w ) *((?:[{(] *)?[\w$%][^,; ]*) *,")
 _SHARED = re.compile(r"\.shared\s")
 _SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
 _CALL = re.compile(
     r"\bcall(?<![.$%]call)(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
 )
+# Above one of these, definitions are looked up in an index of the body.
+_INDEX_CHARACTERS = 200_000
+_INDEX_REGISTERS = 60
+_INDEX_MENTIONS = 2000
+_BEHIND_RESULT = frozenset(",|}) \t\r\n")
 _BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
 
 
@@ -102,46 +104,37 @@ class Body:
     def definitions(self, register: str) -> tuple[Definition, ...]:
         """Every instruction of the function that writes the register."""
         if register not in self._found:
-            self._found[register] = tuple(self._find(register))
+            matches = self._index.get(register, ()) if self._wants_index(register) else self._search(register)
+            self._found[register] = tuple(map(self._definition, matches))
         return self._found[register]
 
-    def _find(self, register: str) -> Iterator[Definition]:
-        single, groups, in_groups = self._results
-        places = single.get(register, [])
-        if register in in_groups:
-            places = sorted([*places, *(place for place, results in groups if register in results)])
-        for place in places:
-            match = self._statement(place)
-            if match is not None and register in _NAMES.findall(match["results"]):
-                yield self._definition(match)
+    def _wants_index(self, register: str) -> bool:
+        """Whether an index of all definitions (3 us each) costs less than another search of the text."""
+        if len(self.text) > _INDEX_CHARACTERS or len(self._found) > _INDEX_REGISTERS:
+            return True
+        return self.text.count(register) > _INDEX_MENTIONS
 
-    def _statement(self, place: int) -> re.Match[str] | None:
-        """The statement whose results stand at a place, if there is one."""
-        start = max(self.text.rfind(";", 0, place), 0)
-        for match in _DEFINITION.finditer(self.text, start):
-            if match.start("results") >= place:
-                return match if match.start("results") == place else None
-        return None
+    def _search(self, register: str) -> Iterator[re.Match[str]]:
+        """The definitions of one register, without an index."""
+        text, size = self.text, len(register)
+        position = text.find(register)
+        while position >= 0:
+            # Most mentions are addresses or longer names: told by the characters beside them.
+            if text[position - 1] != "[" and text[position + size : position + size + 1] in _BEHIND_RESULT:
+                match = _DEFINITION.search(text, max(text.rfind(";", 0, position), 0))
+                if match is not None and match.start("results") <= position < match.end("results"):
+                    if register in _NAMES.findall(match["results"]):
+                        yield match
+                    position = match.end("results") - size
+            position = text.find(register, position + size)
 
     @cached_property
-    def _results(self) -> tuple[dict[str, list[int]], list[tuple[int, str]], str]:
-        """Operands that may be results: places of single names, groups (`{a, b}`) by place, all groups' text.
-
-        A body has thousands of them and a copy asks for few, so `_statement` looks closer and not this.
-        """
-        single: dict[str, list[int]] = {}
-        groups = []
-        text = self.text.replace("\t", " ").replace("\n", " ").replace("\r", " ")
-        for match in _RESULT.finditer(text):
-            results, place = match[1], match.start(1)
-            if results[0] in "{(" or "|" in results:
-                closing = text.find("}" if results[0] == "{" else ")", place)
-                groups.append((place, results if closing < 0 else text[place:closing]))
-            elif results in single:
-                single[results].append(place)
-            else:
-                single[results] = [place]
-        return single, groups, "".join(results for _, results in groups)
+    def _index(self) -> dict[str, list[re.Match[str]]]:
+        index: dict[str, list[re.Match[str]]] = {}
+        for match in _DEFINITION.finditer(self.text):
+            for name in _NAMES.findall(match["results"]):
+                index.setdefault(name, []).append(match)
+        return index
 
     def _definition(self, match: re.Match[str]) -> Definition:
         return Definition(
