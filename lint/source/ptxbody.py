@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ptxguard.model import Operand
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.ptxvariables import declared_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptxguard.model import Instruction, Operand
+    from ptxguard.model import Instruction
     from ptxguard.source.ptxvariables import Variable
 
 # A statement begins behind `;`, a brace, a label or a line directive; guard and opcode follow, then what it
@@ -31,7 +32,6 @@ _CALL = re.compile(
 # Above one of these, definitions are looked up in an index of the body.
 _INDEX_CHARACTERS = 200_000
 _INDEX_REGISTERS = 60
-_INDEX_MENTIONS = 2000
 _BEHIND_RESULT = frozenset(",|}) \t\r\n")
 _BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
 
@@ -104,15 +104,10 @@ class Body:
     def definitions(self, register: str) -> tuple[Definition, ...]:
         """Every instruction of the function that writes the register."""
         if register not in self._found:
-            matches = self._index.get(register, ()) if self._wants_index(register) else self._search(register)
+            large = len(self.text) > _INDEX_CHARACTERS or len(self._found) > _INDEX_REGISTERS
+            matches = self._index.get(register, ()) if large else self._search(register)
             self._found[register] = tuple(map(self._definition, matches))
         return self._found[register]
-
-    def _wants_index(self, register: str) -> bool:
-        """Whether an index of all definitions (3 us each) costs less than another search of the text."""
-        if len(self.text) > _INDEX_CHARACTERS or len(self._found) > _INDEX_REGISTERS:
-            return True
-        return self.text.count(register) > _INDEX_MENTIONS
 
     def _search(self, register: str) -> Iterator[re.Match[str]]:
         """The definitions of one register, without an index."""
@@ -193,4 +188,4 @@ def _moved(instruction: Instruction, by: int) -> Instruction:
 
 def _moved_operand(operand: Operand, by: int) -> Operand:
     children = tuple(_moved_operand(child, by) for child in operand.children)
-    return replace(operand, start=operand.start + by, end=operand.end + by, children=children)
+    return Operand(operand.kind, operand.text, operand.start + by, operand.end + by, children)
