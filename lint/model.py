@@ -155,6 +155,25 @@ class AddressVerdict:
 
 
 @dataclass(frozen=True)
+class Hidden:
+    """What hides a copy: a call or type of a library.
+
+    Attributes:
+        name: qualified name of the call or type.
+        certain: whether it hides the form of the site for sure.
+        reason: one sentence that says why, or what is missing.
+        instead: what to write instead.
+        kind: call, atom (a type that copies where it is used) or host (a host function with such a kernel).
+    """
+
+    name: str
+    certain: bool
+    reason: str
+    instead: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class CopySite:
     """One bulk copy at one place of the source, with everything known about it.
 
@@ -176,6 +195,7 @@ class CopySite:
         uses_setmaxnreg: whether a kernel that reaches it uses `setmaxnreg`.
         cta_form_missing_below: toolkit version for which the guards let the cta form through though the
             toolkit lacks it, or None.
+        hidden: what hides the copy, for the kind wrapper; else None.
     """
 
     span: Span
@@ -193,6 +213,7 @@ class CopySite:
     public: bool = False
     uses_setmaxnreg: bool = False
     cta_form_missing_below: tuple[int, int] | None = None
+    hidden: Hidden | None = None
 
     def record(self) -> dict[str, Any]:
         """The JSON form of `ptxguard sites`."""

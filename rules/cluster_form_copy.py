@@ -120,7 +120,7 @@ def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]
     """One finding a copy; copies of a public header about which nothing is proven share one note."""
     shared: dict[str, list[Finding]] = {}
     for site in sites:
-        if site.copy.multicast or not site.copy.is_cluster_load:
+        if site.copy.multicast or not site.copy.is_cluster_load or site.hidden is not None:
             continue
         compiled = targets_where(site, "syscall", "compiled")
         possible = targets_where(site, "syscall", "unknown")

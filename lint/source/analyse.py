@@ -11,6 +11,7 @@ from ptxguard.model import Analysis
 from ptxguard.source.project import Project, check_text
 from ptxguard.source.sites import SiteFinder
 from ptxguard.source.tree import read_tree
+from ptxguard.source.wrappers import may_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +76,8 @@ def _sites_of(
     if file.ending == ".ptx":
         return finder.of_ptx(file)
     keyword = any(word.encode() in data for word in project.asm_keywords)
-    if not keyword and not _needs_a_look(file, data):
+    wrapped = may_use(data)
+    if not keyword and not wrapped and not _needs_a_look(file, data):
         return []
     found: list[CopySite] = []
     units = project.units(file)
@@ -91,6 +93,8 @@ def _sites_of(
             errors.extend(check_text(unit))
         if keyword:
             found.extend(finder.of_unit(unit))
+        if wrapped:
+            found.extend(finder.of_wrappers(unit))
     return found
 
 

@@ -11,7 +11,7 @@ from ptxguard.arch import Target
 from ptxguard.finding import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ptxguard.model import BulkCopy
     from ptxguard.source.condition import Value
@@ -46,6 +46,10 @@ class GuardVerdicts:
         """Toolkits from the oldest supported one that know a target."""
         oldest = max(self.cuda_min or _FIRST_WITH_SM12X, target.first_toolkit)
         return [version for version in TOOLKITS if version >= oldest] or [TOOLKITS[-1]]
+
+    def worlds(self, target: Target) -> list[World]:
+        """The toolkits asked for with one target."""
+        return self._worlds[target]
 
     @cached_property
     def _worlds(self) -> dict[Target, list[World]]:
@@ -108,7 +112,12 @@ class GuardVerdicts:
         for macro in statement.macros:
             text = f"#define {macro.name} {macro.value}"
             found.append(Evidence("macro", macro.unit.file.path, macro.line, text))
-        for guard, wanted in self._conditions(statement):
+        return [*found, *self.evidence_of(self._conditions(statement))]
+
+    def evidence_of(self, conditions: Iterable[Condition]) -> list[Evidence]:
+        """The guards that were asked, outer ones included."""
+        found: list[Evidence] = []
+        for guard, wanted in conditions:
             inner = guard
             while inner is not None:
                 text = inner.text if wanted else f"not taken: {inner.text}"

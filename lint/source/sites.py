@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ptxguard.source.project import Project
     from ptxguard.source.tree import TreeFile
     from ptxguard.source.uses import Owner
+    from ptxguard.source.wrappersites import WrapperSites
 
 _COPY_WORD = "cp.async.bulk"
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
@@ -80,7 +81,8 @@ class SiteFinder:
         return ClusterSizes(self.graph, self._constants)
 
     @cached_property
-    def _flow(self) -> AddressFlow:
+    def flow(self) -> AddressFlow:
+        """Follows addresses."""
         return AddressFlow(self.graph, self._constants, self.live_statements, self.guards.doubt)
 
     # PTX files ------------------------------------------------------------------------------------
@@ -97,6 +99,20 @@ class SiteFinder:
         return sites_of_ptx(file.source(), self.targets)
 
     # C++ ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _wrappers(self) -> WrapperSites:
+        from ptxguard.source.wrappersites import WrapperSites  # few trees hold wrappers
+
+        return WrapperSites(self)
+
+    def of_wrappers(self, unit: CppFile) -> list[CopySite]:
+        """Library calls of a C++ file that hide a bulk copy."""
+        return self._wrappers.of_unit(unit)
+
+    def is_public(self, path: str) -> bool:
+        """Whether a file is declared to have callers outside of the tree."""
+        return any(fnmatch.fnmatch(path, glob) for glob in self.public)
 
     def statements(self, unit: CppFile) -> list[AsmStatement]:
         """Asm statements of a file in all their variants; malformed ones become errors."""
@@ -191,19 +207,17 @@ class SiteFinder:
             ),
             evidence=(here, *self.guards.evidence(statement)),
             space_spans=self._space_spans(statement, copy),
-            public=any(fnmatch.fnmatch(pieces[0].path, glob) for glob in self.public),
+            public=self.is_public(pieces[0].path),
             cta_form_missing_below=self.guards.cta_form_missing_below(statement, copy),
         )
         if owner is None:
             return site
-        return self._judged(site, statement, instructions, owner)
+        return self.judge(site, owner, StatementFlow(statement, instructions, owner, self.flow).address(copy))
 
-    def _judged(
-        self, site: CopySite, statement: AsmStatement, instructions: tuple[Instruction, ...], owner: Owner
-    ) -> CopySite:
+    def judge(self, site: CopySite, owner: Owner, address: AddressVerdict) -> CopySite:
+        """A site of a function or macro with its kernels, cluster size and addresses."""
         reach = self._reaches.of(owner)
         cluster = self._cluster(owner, reach)
-        address = StatementFlow(statement, instructions, owner, self._flow).address(site.copy)
         kernels = [reached.kernel for reached in reach.kernels]
         chain: list[Evidence] = []
         for reached in reach.kernels:
