@@ -51,10 +51,13 @@ def test_every_row_can_be_found_and_names_a_form_of_the_instruction(wrapper):
     versions = [version for version, _ in wrapper.spaces]
     assert versions == sorted(set(versions))
     for _, space in wrapper.spaces:
-        opcode = wrapper.opcode.format(space=space, rank=3).replace("tensor.shared", "tensor.3d.shared")
+        opcode = wrapper.opcode.format(space=space, rank=3)
+        if "tensor" in opcode and not re.search(r"\.\dd\.", opcode):
+            opcode = opcode.replace("tensor.", "tensor.3d.")
         copy = read_bulk_copy(Instruction(opcode, None, (), 0, 0, 0))
-        assert on_target(copy, Target.parse("sm_90a")) == "native"
-        expected = "syscall" if space == "cluster" else "native"
+        home = "sm_100a" if copy.cta_group else "sm_90a"
+        assert on_target(copy, Target.parse(home)) == "native"
+        expected = "rejected" if copy.cta_group else "syscall" if space == "cluster" else "native"
         assert on_target(copy, Target.parse("sm_120a")) == expected
 
 
@@ -243,6 +246,12 @@ def test_atoms_are_judged_by_the_version_of_cutlass(version, space, tmp_path, mo
     assert any("CUTLASS_MINOR" in link.text for link in site.evidence)
 
 
+def test_the_library_itself_is_not_judged_as_its_user(tmp_path, monkeypatch):
+    version = {"inc/cutlass/version.h": CUTLASS.format(3, 8)}
+    (site,) = sites_of(tmp_path, monkeypatch, {"inc/cute/x.hpp": ATOM, "inc/own/y.hpp": ATOM, **version})
+    assert site.span.path == "inc/own/y.hpp"
+
+
 ATOM_USES = {
     "made": (ATOM, 1),
     "alias": ("using Load = cute::SM90_TMA_LOAD;\n", 1),
@@ -252,6 +261,7 @@ ATOM_USES = {
     "specialised": ("template <> struct Copy_Traits<SM90_TMA_LOAD, int> {};\n", 0),
     "compared": ("constexpr bool same = is_same_v<Load, SM90_TMA_LOAD>;\n", 0),
     "declared": ("using cute::SM90_TMA_LOAD;\n", 0),
+    "another member": ("auto op = SM90_BULK_COPY_G2S::PREFETCH{};\n", 0),
     "longer name": ("auto op = SM90_TMA_LOAD_OF_MINE{};\n", 0),
 }
 

@@ -23,10 +23,12 @@ class Found:
     Attributes:
         versions: every one that the tree or the user names; none where nothing tells.
         evidence: where.
+        own_folders: folders of the tree that are the library itself, each with "/" at its end.
     """
 
     versions: frozenset[Version]
     evidence: tuple[Evidence, ...] = ()
+    own_folders: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -53,9 +55,6 @@ class LibraryVersions:
         return known
 
     def _find(self, library: Library) -> Found:
-        given = [_number(self.project.defines.get(macro)) for macro in library.macros]
-        if all(number is not None for number in given):
-            return Found(frozenset({_joined([number or 0 for number in given])}))
         places: dict[object, dict[str, tuple[int, Definition]]] = {}
         for macro in library.macros:
             for definition in self.project.definitions(macro):
@@ -65,7 +64,18 @@ class LibraryVersions:
         whole = [place for place in places.values() if len(place) == len(library.macros)]
         versions = frozenset(_joined([place[macro][0] for macro in library.macros]) for place in whole)
         evidence = tuple(_evidence(definition) for place in whole for _, definition in place.values())
-        return Found(versions, evidence)
+        folders = tuple(folder for link in evidence for folder in _folders(link.path or "", library))
+        given = [_number(self.project.defines.get(macro)) for macro in library.macros]
+        if all(number is not None for number in given):
+            return Found(frozenset({_joined([number or 0 for number in given])}), (), folders)
+        return Found(versions, evidence, folders)
+
+
+def _folders(header: str, library: Library) -> list[str]:
+    if not f"/{header}".endswith(f"/{library.header}"):
+        return []
+    start = header.removesuffix(library.header)
+    return [f"{start}{folder}/" for folder in library.folders]
 
 
 def _joined(numbers: list[int]) -> Version:

@@ -18,6 +18,7 @@ MARKS = (
     b"memcpy_async",
     b"SM90_TMA_LOAD",
     b"SM90_BULK_COPY",
+    b"SM100_TMA_2SM_LOAD",
     b"DeviceTransform",
     b"thrust::transform",
 )
@@ -31,11 +32,13 @@ class Library:
         name: as findings call it.
         macros: one for the whole version, or those of major and minor.
         header: where they are defined, as an include names it.
+        folders: folders of the library, seen from where its includes start.
     """
 
     name: str
     macros: tuple[str, ...]
     header: str
+    folders: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ def wrappers() -> Mapping[str, Wrapper]:
     text = resources.files("ptxguard.source").joinpath("wrappers.toml").read_text("utf-8")
     table = tomllib.loads(text)
     libraries = {
-        name: Library(name, tuple(row["macros"]), row["header"]) for name, row in table["library"].items()
+        name: Library(name, tuple(row["macros"]), row["header"], tuple(row["folders"]))
+        for name, row in table["library"].items()
     }
     return {wrapper.name: wrapper for row in table["wrapper"] for wrapper in _read(row, libraries)}
 

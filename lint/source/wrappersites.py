@@ -11,13 +11,14 @@ from ptxguard.finding import Evidence
 from ptxguard.location import Span
 from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite, Hidden, Instruction
 from ptxguard.source.flowbase import Frame
+from ptxguard.source.flowfacts import Flow
 from ptxguard.source.libraries import LibraryVersions
 from ptxguard.source.wrappertags import arguments_of, completion, is_aligned, rank_of, window
 from ptxguard.source.wrapperuses import WrapperUses
 
 if TYPE_CHECKING:
     from ptxguard.model import BulkCopy
-    from ptxguard.source.flowfacts import Flow
+    from ptxguard.source.exprs import Node
     from ptxguard.source.guards import CppFile
     from ptxguard.source.sites import SiteFinder
     from ptxguard.source.uses import Owner, Use
@@ -68,6 +69,8 @@ class WrapperSites:
         """Wrapper sites of a file."""
         found = []
         for wrapper, use in self._uses.find(unit):
+            if unit.file.path.startswith(self._versions.of(wrapper.library).own_folders):
+                continue
             form = self._form(wrapper, use)
             if form is not None:
                 found.append(self._site(wrapper, use, form))
@@ -80,28 +83,28 @@ class WrapperSites:
         arguments = arguments_of(use)
         if wrapper.tagged:
             return self._tagged(wrapper, use, arguments)
-        found = self._versions.of(wrapper.library)
-        spaces = wrapper.spaces_in(found.versions)
-        name = wrapper.library.name
-        space = "cluster" if "cluster" in spaces else "cta"
-        certain = len(spaces) == 1
-        if not certain:
-            seen = f"the tree holds {name} {found.text}" if found.versions else f"no {name} is in the tree"
-            reason = f"the form depends on the version of {name}, and {seen}"
-        elif found.versions:
-            reason = f"{name} {found.text} spells it so"
-        else:
-            reason = f"every version of {name} known spells it so"
+        space, certain, reason = self._by_version(wrapper)
         if wrapper.name == "memcpy_async":
-            if (
-                not arguments
-                or completion(arguments[-1], use) == "pipeline"
-                or is_aligned(arguments) is False
-            ):
+            # libcu++, "memcpy_async": a bulk copy only for a barrier and 16-byte aligned memory.
+            completed, aligned = completion(arguments[-1], use) if arguments else "", is_aligned(arguments)
+            if not arguments or completed == "pipeline" or aligned is False:
                 return None
-            if certain and (completion(arguments[-1], use) != "barrier" or is_aligned(arguments) is None):
-                certain, reason = False, "only a barrier and 16-byte aligned elements make it a bulk copy"
-        return _made(wrapper.opcode.format(space=space, rank="{rank}"), 0, certain, reason)
+            if certain and not (completed and aligned):
+                certain = False
+                reason = "only a barrier and 16-byte aligned elements make it a bulk copy, which types decide"
+        opcode = wrapper.opcode.format(space=space, rank="{rank}")
+        return _made(opcode, 0, certain=certain, reason=reason)
+
+    def _by_version(self, wrapper: Wrapper) -> tuple[str, bool, str]:
+        """The window spelled in the versions in the tree, whether that is certain, and why."""
+        name, found = wrapper.library.name, self._versions.of(wrapper.library)
+        spaces = wrapper.spaces_in(found.versions)
+        space = "cluster" if "cluster" in spaces else "cta"
+        if len(spaces) > 1:
+            seen = f"the tree holds {name} {found.text}" if found.versions else f"no {name} is in the tree"
+            return space, False, f"the form depends on the version of {name}, and {seen}"
+        holder = f"{name} {found.text}" if found.versions else f"every known version of {name}"
+        return space, True, f"{holder} spells it so"
 
     def _tagged(self, wrapper: Wrapper, use: Use, arguments: list[Argument]) -> _Form | None:
         """`cuda::ptx`: the first two arguments name the windows."""
@@ -126,7 +129,7 @@ class WrapperSites:
         rank = 0
         if "coordinates" in wrapper.arguments:
             rank = rank_of(arguments[wrapper.arguments["coordinates"] + ("cta_group" in opcode)], use)
-        return _made(opcode, rank, bool(spaces), reason)
+        return _made(opcode, rank, certain=bool(spaces), reason=reason)
 
     # Site -----------------------------------------------------------------------------------------
 
@@ -158,34 +161,36 @@ class WrapperSites:
 
     def _address(self, wrapper: Wrapper, use: Use, owner: Owner, form: _Form) -> AddressVerdict:
         shift = 1 if wrapper.tagged and form.copy.cta_group else 0
-        destination = self._flow(wrapper.arguments["destination"], shift, use, owner)
-        mbarrier = self._flow(wrapper.arguments.get("mbarrier"), shift, use, owner, wrapper.barrier_object)
+        destination = self._flow(_argument(wrapper, "destination", shift, use), owner)
+        mbarrier = self._flow(
+            _argument(wrapper, "mbarrier", shift, use), owner, refers=wrapper.barrier_object
+        )
         return AddressVerdict(destination.owner, mbarrier.owner, destination.reason, destination.evidence)
 
-    def _flow(
-        self,
-        position: int | None,
-        shift: int,
-        use: Use,
-        owner: Owner,
-        is_object: bool = False,  # noqa: FBT001, FBT002
-    ) -> Flow:
-        from ptxguard.source.flowfacts import Flow
-
-        position = position if position is None or position < 0 else position + shift
-        if position is None or not -len(use.arguments) <= position < len(use.arguments):
+    def _flow(self, node: Node | None, owner: Owner, *, refers: bool = False) -> Flow:
+        """Owner of the memory that an argument points to, or that it is where it is passed by reference."""
+        if node is None:
             return Flow("unknown", "the call does not give it")
-        node, flow = use.arguments[position], self.finder.flow
-        found = flow.address(node, Frame(owner)) if is_object else flow.operand(node, owner)
+        flow = self.finder.flow
+        found = flow.address(node, Frame(owner)) if refers else flow.operand(node, owner)
         return found if found.owner != "none" else Flow("unknown", f"{node.text} is a plain number")
 
 
-def _made(opcode: str, rank: int, certain: bool, reason: str) -> _Form:  # noqa: FBT001 (passed by name nowhere)
-    shown = opcode.replace("{rank}d", f"{rank}d" if rank else "").replace("..", ".")
-    known = (
-        shown if not shown.startswith("cp.async.bulk.tensor.s") else shown.replace("tensor.", "tensor.3d.", 1)
-    )
-    return _Form(_copy(shown), _copy(known), certain, reason)
+def _argument(wrapper: Wrapper, name: str, shift: int, use: Use) -> Node | None:
+    """An argument by its position in the table, from the end where that is negative."""
+    position = wrapper.arguments.get(name)
+    if position is None:
+        return None
+    position += shift if position >= 0 else len(use.arguments)
+    return use.arguments[position] if 0 <= position < len(use.arguments) else None
+
+
+def _made(opcode: str, rank: int, *, certain: bool, reason: str) -> _Form:
+    copy = _copy(opcode.replace("{rank}d", f"{rank}d" if rank else "").replace("..", "."))
+    # ptxas treats all ranks alike, and 3 is one that every mode takes; the opcode shown claims none.
+    lacks_rank = "tensor" in copy.instruction.parts and not copy.dims
+    stand_in = _copy(copy.opcode.replace("tensor.", "tensor.3d.", 1)) if lacks_rank else copy
+    return _Form(copy, stand_in, certain, reason)
 
 
 def _copy(opcode: str) -> BulkCopy:

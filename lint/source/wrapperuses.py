@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ptxguard.source.uses import Use
     from ptxguard.source.wrappers import Wrapper
 
+# Without `\b` in front, so that `re` can skip to the next "namespace".
+_ALIAS = re.compile(r"namespace\s+(\w+)\s*=\s*([\w:\s]+?)\s*;")
 _PATH = re.compile(r"(?:::)?\s*(\w+(?:\s*::\s*\w+)*)\Z")
 # Templates that make a copy of the atom they are given; a mere comparison of types copies nothing.
 _COPY_TEMPLATES = frozenset({"Copy_Atom", "Copy_Traits", "TiledCopy"})
@@ -33,6 +35,7 @@ class WrapperUses:
 
     graph: CallGraph
     _aliases: dict[tuple[CppFile, str], tuple[str, ...]] = field(default_factory=dict, repr=False)
+    _by_file: dict[CppFile, dict[str, tuple[str, ...]]] = field(default_factory=dict, repr=False)
 
     def find(self, unit: CppFile) -> Iterator[tuple[Wrapper, Use]]:
         """Every use of a wrapper in a file, in the order of the table."""
@@ -74,17 +77,22 @@ class WrapperUses:
 
     def _find_alias(self, unit: CppFile, name: str) -> tuple[str, ...]:
         project = self.graph.project
-        alias = re.compile(rf"\bnamespace\s+{re.escape(name)}\s*=\s*([\w:\s]+?)\s*;")
-        others = [home for home in project.with_word(name) if home is not unit]
-        for home in [unit, *others]:
-            match = alias.search(home.file.text)
-            if match is not None and (home is unit or project.connected(unit, home)):
-                return _split(match[1])
+        for home in [unit, *(other for other in project.with_word(name) if other is not unit)]:
+            target = self._aliases_in(home).get(name)
+            if target is not None and (home is unit or project.connected(unit, home)):
+                return target
         for definition in project.definitions(name):
             connected = definition.unit is unit or project.connected(unit, definition.unit)
             if definition.parameters is None and definition.value and connected:
                 return _split(definition.value)
         return ()
+
+    def _aliases_in(self, unit: CppFile) -> dict[str, tuple[str, ...]]:
+        """Every `namespace a = b::c;` of a file."""
+        if unit not in self._by_file:
+            found = _ALIAS.finditer(unit.file.text)
+            self._by_file[unit] = {match[1]: _split(match[2]) for match in found}
+        return self._by_file[unit]
 
     def _is_meant(self, wrapper: Wrapper, use: Use) -> bool:
         """Whether a name with its namespaces means the wrapper and not a function of the tree."""
@@ -139,6 +147,8 @@ def _atom(use: Use) -> Use | None:
     if _text(use, use.index + 1) == "::" and _text(use, use.index + 2) == "copy":
         call = read_use(use.unit, use.tokens, use.index + 2, use.owner)
         return replace(call, index=use.index) if call is not None and call.kind == "call" else None
+    if _text(use, use.after) == "::":  # another member, such as PREFETCH
+        return None
     start = use.index
     while _text(use, start - 1) == "::" and start >= 2:
         start -= 2
