@@ -33,6 +33,7 @@ LAYERS = (
     ("output.",),
     ("commands.",),
     ("cli",),
+    ("__main__",),
 )
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ptxguard.model import CopySite
     from ptxguard.source.tree import TreeFile
 
+# Hand-written kernels are far smaller; this keeps the worst file within seconds.
+MAX_ASM_BYTES = 8 << 20
+
 
 @dataclass(frozen=True)
 class Options:
@@ -77,6 +80,10 @@ def _sites_of(
     keyword = any(word.encode() in data for word in project.asm_keywords)
     if not keyword and not _needs_a_look(file, data):
         return []
+    if keyword and len(data) > MAX_ASM_BYTES:
+        size, limit = len(data) >> 20, MAX_ASM_BYTES >> 20
+        message = f"{size} MiB of source with inline asm is over the limit of {limit} MiB; exclude the file"
+        raise ParseError(message, path=file.shown, line=1)
     found: list[CopySite] = []
     units = project.units(file)
     if not units:

@@ -52,6 +52,7 @@ class FlowBase:
     doubt: Callable[[AsmStatement], str]
     _memo: dict[tuple[object, str, str], Flow] = field(default_factory=dict, repr=False)
     _active: dict[tuple[object, str, str], int] = field(default_factory=dict, repr=False)
+    _lambdas: dict[Owner, list[variables.Lambda]] = field(default_factory=dict, repr=False)
     _low: int = 1 << 60
     _depth: int = 0
     _steps: int = 0

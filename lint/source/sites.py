@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from ptxguard.source.uses import Owner
 
 _COPY_WORD = "cp.async.bulk"
+# The largest file seen holds 35; a generator that writes more gets an error entry instead of an endless run.
+MAX_COPIES = 1000
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
 _OTHER_MACHINE = re.compile(r"\s*(?:s_|v_|ds_|buffer_|flat_|global_load|global_store|image_|scratch_)\w+")
 _DEVICE_WORDS = ("__device__", "__global__", "DEVICE", "KERNEL")
@@ -121,6 +123,10 @@ class SiteFinder:
         """Bulk copies of a C++ file."""
         found: dict[tuple[int, int, str], CopySite] = {}
         for statement in self.statements(unit):
+            if len(found) > MAX_COPIES:
+                message = f"more than {MAX_COPIES} bulk copies in one file; those from here on are not judged"
+                self.errors.append(ParseError(message, path=unit.file.path, line=statement.line))
+                break
             instructions = self._instructions(statement)
             for instruction in instructions:
                 copy = forms.read_bulk_copy(instruction)
