@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ptxguard.model import Operand
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.ptxvariables import declared_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptxguard.model import Instruction, Operand
+    from ptxguard.model import Instruction
     from ptxguard.source.ptxvariables import Variable
 
 # A statement begins behind `;`, a brace, a label or a line directive; guard and opcode follow, then what it
@@ -23,6 +24,7 @@ _DEFINITION = re.compile(
     r"(?P<results>[\w$%|]+|\{[^{}]*\}|\([^()]*\))\s*,(?P<sources>[^;]*)"
 )
 _NAMES = re.compile(r"[\w$%]+")
+_SHARED = re.compile(r"\.shared\s")
 _SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
 _CALL = re.compile(
     r"\bcall(?<![.$%]call)(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
@@ -30,7 +32,7 @@ _CALL = re.compile(
 # Above one of these, definitions are looked up in an index of the body.
 _INDEX_CHARACTERS = 200_000
 _INDEX_REGISTERS = 60
-_INDEX_MENTIONS = 60
+_BEHIND_RESULT = frozenset(",|}) \t\r\n")
 _BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
 
 
@@ -102,27 +104,24 @@ class Body:
     def definitions(self, register: str) -> tuple[Definition, ...]:
         """Every instruction of the function that writes the register."""
         if register not in self._found:
-            matches = self._index.get(register, ()) if self._wants_index(register) else self._search(register)
+            large = len(self.text) > _INDEX_CHARACTERS or len(self._found) > _INDEX_REGISTERS
+            matches = self._index.get(register, ()) if large else self._search(register)
             self._found[register] = tuple(map(self._definition, matches))
         return self._found[register]
 
-    def _wants_index(self, register: str) -> bool:
-        """Whether an index of all definitions (3 us each) costs less than another search of the text."""
-        if len(self.text) > _INDEX_CHARACTERS or len(self._found) > _INDEX_REGISTERS:
-            return True
-        return self.text.count(register) > _INDEX_MENTIONS
-
     def _search(self, register: str) -> Iterator[re.Match[str]]:
         """The definitions of one register, without an index."""
-        text = self.text
+        text, size = self.text, len(register)
         position = text.find(register)
         while position >= 0:
-            match = _DEFINITION.search(text, max(text.rfind(";", 0, position), 0))
-            if match is not None and match.start("results") <= position < match.end("results"):
-                if register in _NAMES.findall(match["results"]):
-                    yield match
-                position = match.end("results")
-            position = text.find(register, position + len(register))
+            # Most mentions are addresses or longer names: told by the characters beside them.
+            if text[position - 1] != "[" and text[position + size : position + size + 1] in _BEHIND_RESULT:
+                match = _DEFINITION.search(text, max(text.rfind(";", 0, position), 0))
+                if match is not None and match.start("results") <= position < match.end("results"):
+                    if register in _NAMES.findall(match["results"]):
+                        yield match
+                    position = match.end("results") - size
+            position = text.find(register, position + size)
 
     @cached_property
     def _index(self) -> dict[str, list[re.Match[str]]]:
@@ -144,15 +143,13 @@ class Body:
     def shared_variables(self) -> dict[str, Variable]:
         """The `.shared` variables that the function declares."""
         found = {}
-        position = self.text.find(".shared")
-        while position >= 0:
-            end = self.text.find(";", position)
-            if position == 0 or self.text[position - 1] in " \t\r\n;{}":  # no opcode: `ld.shared`
+        for match in _SHARED.finditer(self.text):
+            position, end = match.start(), self.text.find(";", match.end())
+            if position == 0 or self.text[position - 1] in " \t\r\n;{}":  # no opcode: `isspacep.shared`
                 start = self.text.rfind(".extern", max(position - 20, 0), position)
                 declaration = self.text[start if start >= 0 else position : end]
                 for variable in declared_variables(declaration, self.base + position):
                     found[variable.name] = variable
-            position = self.text.find(".shared", end) if end >= 0 else -1
         return found
 
     @cached_property
@@ -191,4 +188,4 @@ def _moved(instruction: Instruction, by: int) -> Instruction:
 
 def _moved_operand(operand: Operand, by: int) -> Operand:
     children = tuple(_moved_operand(child, by) for child in operand.children)
-    return replace(operand, start=operand.start + by, end=operand.end + by, children=children)
+    return Operand(operand.kind, operand.text, operand.start + by, operand.end + by, children)

@@ -6,10 +6,10 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from typing import TYPE_CHECKING, NoReturn
 
 from ptxguard.errors import ParseError
+from ptxguard.location import SourceFile
 from ptxguard.source.ptxvariables import Variable, declared_variables
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class PtxModule:
     """A PTX module.
 
     Attributes:
-        text: the whole text.
+        source: the file, or a nameless one for a bare text.
         version: PTX ISA version, (8, 6).
         target: as written, `sm_90a`.
         address_size: bits.
@@ -96,7 +96,7 @@ class PtxModule:
         variables: of module scope.
     """
 
-    text: str
+    source: SourceFile
     version: tuple[int, int]
     target: str
     address_size: int
@@ -105,20 +105,23 @@ class PtxModule:
 
     def line(self, offset: int) -> int:
         """1-based line of an offset."""
-        return bisect_right(self._line_starts, offset)
+        return bisect_right(self.source.line_starts, offset)
 
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return self.source.text
 
 
-def read_module(text: str) -> PtxModule:
+def read_module(source: SourceFile | str) -> PtxModule:
     """Read a module's header lines and the heads of its functions and variables.
 
     Raises:
         ParseError: no `.version`/`.target`, or braces, comments or strings that do not close; with line
             and column.
     """
+    source = SourceFile("", source) if isinstance(source, str) else source
+    text = source.text
     functions: list[PtxFunction] = []
     variables: list[Variable] = []
     lead = ""
@@ -136,7 +139,7 @@ def read_module(text: str) -> PtxModule:
         _fail(text, 0, "no PTX module: it must begin with .version and .target")
     size = _ADDRESS_SIZE.search(lead)
     return PtxModule(
-        text=text,
+        source=source,
         version=(int(version[1]), int(version[2])),
         target=target[1],
         address_size=int(size[1]) if size else 32,  # PTX ISA, ".address_size": the default

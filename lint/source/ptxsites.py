@@ -121,7 +121,7 @@ class _Reader:
 
 
 def _sites(file: SourceFile, targets: Sequence[Target], *, public: bool) -> list[CopySite]:
-    module = read_module(file.text)
+    module = read_module(file)
     holders = [function for function in module.functions if function.is_defined and function.mentions(_COPY)]
     if not holders:
         return []

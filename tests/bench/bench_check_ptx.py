@@ -1,4 +1,4 @@
-"""Time and memory of `check_ptx` on modules as a JIT compiler makes them: run it, it prints a table.
+"""Processor time and memory of `check_ptx` on modules as a JIT compiler makes them: prints a table.
 
     python tests/bench/bench_check_ptx.py [--lines 2000] [--calls 1000]
 
@@ -50,15 +50,15 @@ def module(lines: int, copies: int, space: str, number: int, target: str = "sm_1
 
 
 def measure(lines: int, calls: int, copies: int, space: str) -> tuple[float, float, float, int, int]:
-    """Median and worst time of a call (ms), growth of memory (KiB), lines of a module, findings of a call."""
+    """Median and worst processor time of a call (ms), growth (KiB), lines and findings of a module."""
     texts = [module(lines, copies, space, number) for number in range(8)]
     found = ptxguard.check_ptx(texts[0], "sm_120a")  # warm-up
     times = []
     for number in range(calls):
         text = module(lines, copies, space, number)
-        start = time.perf_counter()
+        start = time.process_time()
         ptxguard.check_ptx(text, "sm_120a")
-        times.append((time.perf_counter() - start) * 1e3)
+        times.append((time.process_time() - start) * 1e3)
     return (*_spread(times), growth(lines, calls, copies, space), texts[0].count("\n"), len(found))
 
 
