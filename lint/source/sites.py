@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ptxguard.source.uses import Owner
 
 _COPY_WORD = "cp.async.bulk"
+_MAPPINGS = ("mapa", "map_shared_rank", "set_block_rank", "<< 24", "0x1000000", "0xFEFFFFFF")
 # The largest file seen holds 35; a generator that writes more gets an error entry instead of an endless run.
 MAX_COPIES = 1000
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
@@ -211,6 +212,8 @@ class SiteFinder:
         cluster = self._cluster(owner, reach)
         address = StatementFlow(statement, instructions, owner, self._flow).address(site.copy)
         kernels = [reached.kernel for reached in reach.kernels]
+        if address.destination == "unknown" and cluster.launches_in_sight:
+            cluster = self._doubted(cluster, owner, kernels)
         chain: list[Evidence] = []
         for reached in reach.kernels:
             chain.extend(step for step in reached.chain if step not in chain)
@@ -243,6 +246,17 @@ class SiteFinder:
             evidence = (*verdict.evidence, Evidence("call", path, line, reason))
             return ClusterVerdict("undecided", f"{reason} ({path}:{line})", evidence)
         return verdict
+
+    def _doubted(self, cluster: ClusterVerdict, owner: Owner, kernels: list[Function]) -> ClusterVerdict:
+        """Launches prove nothing about an unknown address in code that maps addresses to other CTAs."""
+        for unit in {one.unit for one in (owner, *kernels)}:
+            for word in _MAPPINGS:
+                if word in unit.file.text:
+                    reason = (
+                        f"{cluster.reason}; but {unit.file.path} uses {word}, and the address is not followed"
+                    )
+                    return replace(cluster, reason=reason, launches_in_sight=False)
+        return cluster
 
     def _uses_setmaxnreg(self, kernel: Function) -> bool:
         """Whether the kernel, or a helper in its file, uses `setmaxnreg` (ptxas info C7506)."""

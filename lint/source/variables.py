@@ -236,8 +236,13 @@ def _element(tokens: Tokens, index: int, last: int) -> Iterator[Binding]:
     while place < last and tokens.texts[place] == "[":
         rank += 1
         place = tokens.match.get(place, place) + 1
-    if place < last and tokens.texts[place] == "=":
+    following = tokens.texts[place] if place < last else ""
+    if following == "=":
         yield Binding("element", _value_after(tokens, place + 1, last), index, rank)
+    elif following in (",", ")") and tokens.texts[index - 1] in ("(", ",", "&"):
+        passed = _passed(tokens, index, index - 4000 if index > 4000 else 0)
+        if passed is not None:
+            yield passed
 
 
 def _member(tokens: Tokens, index: int, last: int) -> Iterator[Binding]:
