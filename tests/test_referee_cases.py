@@ -83,3 +83,19 @@ def test_launches_prove_nothing_where_the_code_maps_to_peers(tmp_path):
     site = look(tmp_path, {"main.cu": text}).only
     assert site.cluster.verdict == "one"
     assert not (site.cluster.launches_in_sight and site.address.destination == "unknown")
+
+
+def test_a_functor_made_and_called_in_place(tmp_path):
+    text = (
+        "struct Load {\n __device__ void operator()(unsigned d, const void* s, unsigned b) const {\n"
+        + COPY
+        + "}\n};\n"
+        "__global__ void k(const void* s) {\n" + LOCAL.replace("load(", "Load{}(") + "}\n"
+        "void host(const void* s) { k<<<1, 1>>>(s); }\n"
+    )
+    site = look(tmp_path, {"main.cu": text}).only
+    assert (site.cluster.verdict, site.address.destination, site.address.mbarrier) == (
+        "one",
+        "local",
+        "local",
+    )
