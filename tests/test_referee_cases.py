@@ -99,3 +99,30 @@ def test_a_functor_made_and_called_in_place(tmp_path):
         "local",
         "local",
     )
+
+
+@pytest.mark.parametrize(
+    "change", ["d |= rank << 24;", "d = d | (rank << 24);", "d += rank << 24;", "d ^= 0x1000000;"]
+)
+def test_rank_bits_set_on_the_variable_itself(tmp_path, change):
+    text = HELPER + (
+        "__global__ void k(const void* s, unsigned rank) {\n"
+        "  __shared__ float tile[64]; __shared__ unsigned long long bar;\n"
+        "  unsigned d = (unsigned)__cvta_generic_to_shared(tile);\n"
+        f"  {change}\n"
+        "  load(d, s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+        "}\nvoid host(const void* s) { k<<<1, 1>>>(s, 1); }\n"
+    )
+    assert look(tmp_path, {"main.cu": text}).only.address.destination == "peer"
+
+
+def test_alignment_and_steps_keep_the_variable_local(tmp_path):
+    text = HELPER + (
+        "__global__ void k(const void* s, int n) {\n"
+        "  __shared__ float tile[640]; __shared__ unsigned long long bar;\n"
+        "  unsigned d = (unsigned)__cvta_generic_to_shared(tile);\n"
+        "  d = (d + 127) & ~127u; d += 128 * n;\n"
+        "  load(d, s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+        "}\nvoid host(const void* s) { k<<<1, 1>>>(s, 1); }\n"
+    )
+    assert look(tmp_path, {"main.cu": text}).only.address.destination == "local"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ptxguard.source.uses import Owner
 
 NEUTRAL = Flow("none", "a number that is no address")
+# The value that is being followed, met again inside its own definition (`p |= rank << 24`).
+CIRCLE = Flow("none", "the address itself")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class FlowBase:
             return known
         if key in self._active:
             self._low = min(self._low, self._active[key])
-            return NEUTRAL
+            return CIRCLE
         place = self._active[key] = len(self._active)
         outer, self._low = self._low, 1 << 60
         try:
