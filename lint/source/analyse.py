@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ptxguard.model import CopySite
     from ptxguard.source.tree import TreeFile
 
+# Hand-written kernels are far smaller; this keeps the worst file within seconds.
+MAX_ASM_BYTES = 8 << 20
+
 
 @dataclass(frozen=True)
 class Options:
@@ -79,6 +82,10 @@ def _sites_of(
     wrapped = may_use(data)
     if not keyword and not wrapped and not _needs_a_look(file, data):
         return []
+    if keyword and len(data) > MAX_ASM_BYTES:
+        size, limit = len(data) >> 20, MAX_ASM_BYTES >> 20
+        message = f"{size} MiB of source with inline asm is over the limit of {limit} MiB; exclude the file"
+        raise ParseError(message, path=file.shown, line=1)
     found: list[CopySite] = []
     units = project.units(file)
     if not units:
