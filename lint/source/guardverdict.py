@@ -109,7 +109,6 @@ class GuardVerdicts:
     def evidence(self, statement: AsmStatement) -> list[Evidence]:
         """Guards and macro values that make a statement what it is."""
         found: list[Evidence] = []
-        seen: set[int] = set()
         for macro in statement.macros:
             text = f"#define {macro.name} {macro.value}"
             found.append(Evidence("macro", macro.unit.file.path, macro.line, text))
@@ -118,6 +117,7 @@ class GuardVerdicts:
     def evidence_of(self, conditions: Iterable[Condition]) -> list[Evidence]:
         """The guards that were asked, outer ones included."""
         found: list[Evidence] = []
+        seen: set[int] = set()
         for guard, wanted in conditions:
             inner = guard
             while inner is not None and id(inner) not in seen:
