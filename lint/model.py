@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ptxguard.arch import Target
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
     from ptxguard.location import Span
@@ -155,6 +156,24 @@ class AddressVerdict:
 
 
 @dataclass(frozen=True)
+class BuildVerdict:
+    """Whether the project's own build files compile a file for the targets asked for.
+
+    Attributes:
+        verdict: named (for one of them), others (for none), ptx (for none, but PTX is shipped that the driver
+            compiles for them), or unknown (nothing names targets, or they are computed).
+        reason: one sentence.
+        evidence: the build lines.
+        ptx_targets: for ptx, what that PTX is written for.
+    """
+
+    verdict: str
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+    ptx_targets: tuple[Target, ...] = ()
+
+
+@dataclass(frozen=True)
 class Hidden:
     """What hides a copy: a call or type of a library.
 
@@ -196,6 +215,7 @@ class CopySite:
         cta_form_missing_below: toolkit version for which the guards let the cta form through though the
             toolkit lacks it, or None.
         hidden: what hides the copy, for the kind wrapper; else None.
+        build: what the project's build files say; None where nothing asked them.
     """
 
     span: Span
@@ -214,6 +234,7 @@ class CopySite:
     uses_setmaxnreg: bool = False
     cta_form_missing_below: tuple[int, int] | None = None
     hidden: Hidden | None = None
+    build: BuildVerdict | None = None
 
     def record(self) -> dict[str, Any]:
         """The JSON form of `ptxguard sites`."""

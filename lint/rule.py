@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Confidence, Edit, Evidence, Finding, Fix, Severity
@@ -60,6 +60,7 @@ class Example:
         targets: targets named by the user; none stands for the defaults.
         cuda_min: lowest toolkit (major, minor) that the user names, or None.
         public: whether the file stands in a header declared public.
+        cmake: text of a CMakeLists.txt beside the file; none stands for no such file.
     """
 
     title: str
@@ -69,6 +70,7 @@ class Example:
     targets: tuple[str, ...] = ()
     cuda_min: tuple[int, int] | None = None
     public: bool = False
+    cmake: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,37 @@ def cta_fix(site: CopySite, safety: str) -> Fix | None:
         text = "cta" if index == 0 else ""
         edits.append(Edit(span.path, *span.begin_position, *span.end_position, text))
     return Fix(safety, tuple(edits))
+
+
+BUILT_FOR_OTHERS = Case(
+    "the project's build files name targets, none of them one of these",
+    Severity.NOTE,
+    Confidence.MEDIUM,
+)
+PTX_SHIPPED = Case(
+    "the same, but the build ships PTX with the copy that the driver compiles for these",
+    Severity.WARNING,
+    Confidence.MEDIUM,
+)
+
+
+def weighed_by_build(finding: Finding, site: CopySite, options: CheckOptions) -> Finding:
+    """The finding as the project's build files have it; targets that the user names come before them."""
+    build = site.build
+    if build is None or options.targets_named:
+        return finding
+    if build.verdict in ("named", "unknown"):
+        link = build.evidence[0] if build.evidence else Evidence("build", None, None, build.reason)
+        return replace(finding, evidence=(*finding.evidence, link))
+    case = PTX_SHIPPED if build.ptx_targets else BUILT_FOR_OTHERS
+    return replace(
+        finding,
+        severity=min(finding.severity, case.severity),
+        confidence=min(finding.confidence, case.confidence),
+        message=f"{finding.message} ({build.reason})",
+        evidence=(*finding.evidence, *build.evidence),
+        fix=finding.fix if case is PTX_SHIPPED else None,
+    )
 
 
 def finding_at(site: CopySite, meta: RuleMeta, case: Case, message: str) -> Finding:

@@ -40,7 +40,19 @@ from typing import TYPE_CHECKING
 
 from ptxguard.effects import performance_of, price_copy, price_words, syscall_of, target_words
 from ptxguard.finding import Confidence, Finding, Severity
-from ptxguard.rule import Case, CheckOptions, Claim, Example, Rule, RuleMeta, finding_at, targets_where
+from ptxguard.rule import (
+    BUILT_FOR_OTHERS,
+    PTX_SHIPPED,
+    Case,
+    CheckOptions,
+    Claim,
+    Example,
+    Rule,
+    RuleMeta,
+    finding_at,
+    targets_where,
+    weighed_by_build,
+)
 from ptxguard.rules import cluster_form_copy as plain
 
 if TYPE_CHECKING:
@@ -90,6 +102,8 @@ META = RuleMeta(
         ALL_LAUNCHES_ONE,
         NOT_PROVEN,
         GUARD_UNDECIDED,
+        BUILT_FOR_OTHERS,
+        PTX_SHIPPED,
     ),
 )
 _LIKE_PLAIN = {
@@ -138,7 +152,8 @@ def _finding(
     finding = finding_at(site, META, case, message)
     if undecided and finding.severity > GUARD_UNDECIDED.severity:
         finding = replace(finding, severity=GUARD_UNDECIDED.severity, confidence=GUARD_UNDECIDED.confidence)
-    return replace(finding, syscall=symbol, cost=cost, performance=performance_of(site))
+    finding = replace(finding, syscall=symbol, cost=cost, performance=performance_of(site))
+    return weighed_by_build(finding, site, options)
 
 
 def _advice(site: CopySite, hidden: Hidden, case: Case) -> str:
@@ -249,6 +264,11 @@ __global__ void pull(const float* from) {
   ptx::cp_async_bulk(0, 1, box, from, 1024, nullptr);
 }
 """,
+    ),
+    Example(
+        title="built for the data centre alone",
+        source=_PTX.replace("TAG", "cuda::ptx::space_cluster").replace("MARK", "  // !TMA005 note"),
+        cmake='set(CMAKE_CUDA_ARCHITECTURES "90a")\n',
     ),
     Example(
         title="not for sm_12x: silent",

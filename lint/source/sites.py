@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ptxguard.location import JoinedText, Span
     from ptxguard.model import BulkCopy, Instruction
     from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.lexer import Condition
     from ptxguard.source.project import Project
     from ptxguard.source.tree import TreeFile
     from ptxguard.source.uses import Owner
@@ -217,9 +218,26 @@ class SiteFinder:
             public=self.is_public(pieces[0].path),
             cta_form_missing_below=self.guards.cta_form_missing_below(statement, copy),
         )
-        if owner is None:
+        if owner is not None:
+            address = StatementFlow(statement, instructions, owner, self.flow).address(copy)
+            site = self.judge(site, owner, address)
+        return self.with_build(site, self.guards.conditions_of(statement))
+
+    def with_build(self, site: CopySite, conditions: list[Condition]) -> CopySite:
+        """A site that may become a syscall, with what the project's build files say of its targets."""
+        reached = [
+            target
+            for target in self.targets
+            if site.on_target[target.name] == "syscall" and site.targets[target.name] != "excluded"
+        ]
+        if not reached:
             return site
-        return self.judge(site, owner, StatementFlow(statement, instructions, owner, self.flow).address(copy))
+        from ptxguard.builds import judge  # a tree without such a site never reads build files
+
+        paths = [place.path for place in site.kernels if place.path is not None] or [site.span.path]
+        build = judge(self.project.builds, paths, reached)
+        shipped = tuple(target for target in build.ptx_targets if self.guards.compiles(target, conditions))
+        return replace(site, build=replace(build, ptx_targets=shipped))
 
     def judge(self, site: CopySite, owner: Owner, address: AddressVerdict) -> CopySite:
         """A site of a function or macro with its kernels, cluster size and addresses."""

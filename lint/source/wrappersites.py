@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ptxguard.model import BulkCopy
     from ptxguard.source.exprs import Node
     from ptxguard.source.guards import CppFile
+    from ptxguard.source.lexer import Condition
     from ptxguard.source.sites import SiteFinder
     from ptxguard.source.uses import Owner, Use
     from ptxguard.source.wrappers import Wrapper
@@ -136,7 +137,7 @@ class WrapperSites:
     def _site(self, wrapper: Wrapper, use: Use, form: _Form) -> CopySite:
         finder, unit = self.finder, use.unit
         span = Span(unit.file, use.offset, use.tokens.end(use.index))
-        conditions = [(unit.guard_at(use.offset), True)]
+        conditions: list[Condition] = [(unit.guard_at(use.offset), True)]
         here = Evidence("call", span.path, span.line, f"{wrapper.qualified} hides {form.copy.opcode}")
         version = self._versions.of(wrapper.library)
         hidden = Hidden(wrapper.qualified, form.certain, form.reason, wrapper.instead, wrapper.kind)
@@ -155,9 +156,9 @@ class WrapperSites:
             hidden=hidden,
         )
         called = use.kind == "call" and "destination" in wrapper.arguments and len(use.arguments) > 2
-        if use.owner is None or not called:
-            return site
-        return finder.judge(site, use.owner, self._address(wrapper, use, use.owner, form))
+        if use.owner is not None and called:
+            site = finder.judge(site, use.owner, self._address(wrapper, use, use.owner, form))
+        return finder.with_build(site, conditions)
 
     def _address(self, wrapper: Wrapper, use: Use, owner: Owner, form: _Form) -> AddressVerdict:
         shift = 1 if wrapper.tagged and form.copy.cta_group else 0
