@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
-    from ptxguard.location import Span
+    from ptxguard.location import JoinedText, SourceFile, Span
 
 
 @dataclass(frozen=True)
@@ -256,13 +256,98 @@ class CopySite:
 
 
 @dataclass(frozen=True)
+class AsmArgument:
+    """One operand of an asm statement in C++.
+
+    Attributes:
+        name: of `[name]`, or None.
+        constraint: `=r`, `l`, `n`; "" where a macro hides it.
+        output: whether it stands in the list of outputs.
+        text: the C++ expression.
+        window: what an address in it is: shared (an offset in the shared window), generic (a pointer), or ""
+            where nothing tells.
+        evidence: where that is decided.
+    """
+
+    name: str | None
+    constraint: str
+    output: bool
+    text: str
+    window: str = ""
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class AsmCode:
+    """An asm statement whose operands deserve a closer look.
+
+    Attributes:
+        template: its text, each character with its place.
+        instructions: its text parsed.
+        arguments: outputs then inputs, as `%0`, `%1`, … count.
+        complete: whether every operand could be read.
+        function: qualified name of the enclosing function or macro, or None.
+        targets: target name -> compiled, excluded or unknown (what the guards say).
+        evidence: guards and macros.
+    """
+
+    template: JoinedText
+    instructions: tuple[Instruction, ...]
+    arguments: tuple[AsmArgument, ...]
+    complete: bool
+    function: str | None
+    targets: dict[str, str]
+    evidence: tuple[Evidence, ...] = ()
+
+    def bound(self, placeholder: str) -> AsmArgument | None:
+        """The operand that `%0` or `%[name]` means; None where there is none."""
+        name = placeholder[1:].strip("[]")
+        if name.isdigit():
+            return self.arguments[int(name)] if int(name) < len(self.arguments) else None
+        return next((argument for argument in self.arguments if argument.name == name), None)
+
+
+@dataclass(frozen=True)
+class ArchList:
+    """A preprocessor condition that compares `__CUDA_ARCH__` with a list of values by `==`.
+
+    Attributes:
+        span: the directive.
+        listed: values of the list.
+        covered: targets asked for for which it holds.
+        missed: targets asked for between the architectures of the list for which it does not hold.
+        built_covered: the same for the targets that the project's build files name.
+        built_missed: likewise.
+        build: the build lines of `built_missed`.
+    """
+
+    span: Span
+    listed: tuple[int, ...]
+    covered: tuple[str, ...]
+    missed: tuple[str, ...]
+    built_covered: tuple[str, ...] = ()
+    built_missed: tuple[str, ...] = ()
+    build: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True)
 class Analysis:
     """Everything that an analysis of source found.
 
     Attributes:
         sites: bulk copies, sorted by path, line, column.
         errors: what could not be read or parsed; any of them means that the job was not done.
+        codes: asm statements that deserve a closer look at their operands.
+        arch_lists: conditions that list architectures by `==`.
     """
 
     sites: tuple[CopySite, ...]
     errors: tuple[PtxguardError, ...] = ()
+    codes: tuple[AsmCode, ...] = ()
+    arch_lists: tuple[ArchList, ...] = ()
+
+    def other_files(self) -> tuple[SourceFile, ...]:
+        """Files of the facts that are no copies, each once."""
+        files = [run.file for code in self.codes for run in code.template.runs]
+        files += [found.span.file for found in self.arch_lists]
+        return tuple(dict.fromkeys(files))

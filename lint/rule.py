@@ -1,17 +1,17 @@
-"""What a rule is: metadata, the rows of its severity table, examples, and one check over copy sites."""
+"""What a rule is: metadata, the rows of its severity table, examples, and one check over facts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ptxguard.finding import Confidence, Edit, Evidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.memcost import Gpu
-    from ptxguard.model import CopySite
+    from ptxguard.model import AsmCode, CopySite, Instruction
 
 HEADINGS = ("What it does", "Why it matters", "Fix safety", "References")
 
@@ -116,7 +116,8 @@ class CheckOptions:
     gpus: tuple[Gpu, ...] = ()
 
 
-Check = Callable[[Sequence["CopySite"], CheckOptions], Iterable[Finding]]
+# What a rule looks at: all facts of one kind of an analysis (a field of `Analysis`).
+Check = Callable[[Sequence[Any], CheckOptions], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
@@ -126,14 +127,16 @@ class Rule:
     Attributes:
         meta: code, name, table.
         documentation: docstring of the module, with the headings of `HEADINGS`.
-        check: yields the findings among all copy sites of a run.
+        check: yields the findings among all facts of a run.
         examples: good and bad code.
+        subject: the field of `Analysis` that it checks: sites, codes or arch_lists.
     """
 
     meta: RuleMeta
     documentation: str
     check: Check
     examples: tuple[Example, ...]
+    subject: str = "sites"
 
 
 def targets_where(site: CopySite, behaviour: str, guard: str) -> tuple[str, ...]:
@@ -218,4 +221,27 @@ def finding_at(site: CopySite, meta: RuleMeta, case: Case, message: str) -> Find
         cluster=site.cluster.record(),
         address=site.address.record(),
         evidence=chain_of(site),
+    )
+
+
+def finding_in(code: AsmCode, instruction: Instruction, meta: RuleMeta, case: Case, message: str) -> Finding:
+    """A finding at an instruction of an asm statement."""
+    pieces = code.template.spans(instruction.start, instruction.mnemonic_end)
+    first, last = pieces[0], pieces[-1]
+    here = Evidence("asm", first.path, first.line, instruction.opcode)
+    return Finding(
+        code=meta.code,
+        rule=meta.name,
+        severity=case.severity,
+        confidence=case.confidence,
+        path=first.path,
+        line=first.line,
+        column=first.column,
+        end_line=last.end_position[0],
+        end_column=last.end_position[1],
+        message=message,
+        opcode=instruction.opcode,
+        function=code.function,
+        targets=dict(code.targets),
+        evidence=(here, *code.evidence),
     )

@@ -23,6 +23,7 @@ LAYERS = (
     ("memory",),
     ("pytest_plugin",),
     ("forms",),
+    ("semantics",),
     ("flags",),
     ("cmake",),
     ("builds",),

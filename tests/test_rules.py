@@ -219,7 +219,7 @@ EXAMPLES = [
     for rule in all_rules()
     for example in rule.examples
 ]
-MARK = re.compile(r"// !(TMA\d+) (error|warning|note)$")
+MARK = re.compile(r"// !([A-Z]+\d+) (error|warning|note)$")
 
 
 def marks(source):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.model import Analysis
+from ptxguard.source import archlists
 from ptxguard.source.project import Project, check_text
 from ptxguard.source.sites import SiteFinder
 from ptxguard.source.tree import read_tree
@@ -16,7 +17,7 @@ from ptxguard.source.wrappers import may_use
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ptxguard.model import CopySite
+    from ptxguard.model import ArchList, CopySite
     from ptxguard.source.tree import TreeFile
 
 # Hand-written kernels are far smaller; this keeps the worst file within seconds.
@@ -50,11 +51,13 @@ def analyse(
     finder = SiteFinder(project, options.targets, options.cuda_min, options.public)
     files = list(tree.reported())
     sites: list[CopySite] = []
+    lists: list[ArchList] = []
     for number, file in enumerate(files):
         if progress is not None:
             progress(number, len(files), file.shown)
         try:
             sites.extend(_sites_of(file, project, finder, errors))
+            lists.extend(_arch_lists_of(file, project, finder))
         except PtxguardError as error:
             errors.append(error)
         except RecursionError:
@@ -67,9 +70,8 @@ def analyse(
         progress(len(files), len(files), "")
     errors.extend(finder.errors)
     sites.sort(key=lambda site: (site.span.path, site.span.line, site.span.column, site.copy.opcode))
-    return Analysis(
-        tuple(sites), tuple(sorted(set(errors), key=lambda e: (e.path or "", e.line or 0, e.column or 0)))
-    )
+    ordered = sorted(set(errors), key=lambda e: (e.path or "", e.line or 0, e.column or 0))
+    return Analysis(tuple(sites), tuple(ordered), tuple(finder.codes), tuple(lists))
 
 
 def _sites_of(
@@ -103,6 +105,12 @@ def _sites_of(
         if wrapped:
             found.extend(finder.of_wrappers(unit))
     return found
+
+
+def _arch_lists_of(file: TreeFile, project: Project, finder: SiteFinder) -> list[ArchList]:
+    if not archlists.MARK.search(file.data()):
+        return []
+    return [found for unit in project.units(file) for found in archlists.arch_lists(unit, finder.guards)]
 
 
 def _needs_a_look(file: TreeFile, data: bytes) -> bool:

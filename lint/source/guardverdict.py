@@ -53,6 +53,10 @@ class GuardVerdicts:
         """The toolkits asked for with one target."""
         return self._worlds[target]
 
+    def newest_world(self, target: Target) -> World:
+        """A target, asked for or not, with the newest toolkit."""
+        return self.project.world(target, TOOLKITS[-1])
+
     @cached_property
     def _worlds(self) -> dict[Target, list[World]]:
         return {t: [self.project.world(t, toolkit) for toolkit in self.toolkits(t)] for t in self.targets}

@@ -13,6 +13,7 @@ from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.finding import Evidence, KernelPlace
 from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
+from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
@@ -26,7 +27,7 @@ from ptxguard.source.reach import Reach, Reaches
 if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.location import JoinedText, Span
-    from ptxguard.model import BulkCopy, Instruction
+    from ptxguard.model import AsmCode, BulkCopy, Instruction
     from ptxguard.source.guards import CppFile, Definition
     from ptxguard.source.lexer import Condition
     from ptxguard.source.project import Project
@@ -53,6 +54,7 @@ class SiteFinder:
         cuda_min: oldest toolkit, or None.
         public: globs of public headers.
         errors: asm text that is no PTX, statements that cannot be taken apart.
+        codes: statements whose operands deserve a closer look.
     """
 
     project: Project
@@ -60,6 +62,7 @@ class SiteFinder:
     cuda_min: tuple[int, int] | None
     public: tuple[str, ...]
     errors: list[PtxguardError] = field(default_factory=list)
+    codes: list[AsmCode] = field(default_factory=list)
     _statements: dict[CppFile, list[AsmStatement]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -105,6 +108,10 @@ class SiteFinder:
     # C++ ------------------------------------------------------------------------------------------
 
     @cached_property
+    def _codes(self) -> AsmCodes:
+        return AsmCodes(self)
+
+    @cached_property
     def _wrappers(self) -> WrapperSites:
         from ptxguard.source.wrappersites import WrapperSites  # few trees hold wrappers
 
@@ -146,6 +153,9 @@ class SiteFinder:
                 self.errors.append(ParseError(message, path=unit.file.path, line=statement.line))
                 break
             instructions = self._instructions(statement)
+            code = self._codes.of(statement)
+            if code is not None:
+                self.codes.append(code)
             for instruction in instructions:
                 copy = forms.read_bulk_copy(instruction)
                 if copy is None:
