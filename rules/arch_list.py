@@ -4,8 +4,8 @@ What it does
 ------------
 Reports preprocessor conditions that compare `__CUDA_ARCH__` by `==` with two or more values, hold for
 some of the targets being built, and do not hold for another one that lies between the values or in the
-generation of the last. The targets being built are those named with `--target`, else those that the
-project's build files name, else the defaults.
+generation of the last, where no other branch of the same `#if` is there for it. The targets being built
+are those named with `--target`, else those that the project's build files name, else the defaults.
 
 Why it matters
 --------------
@@ -138,6 +138,23 @@ EXAMPLES = (
         title="a list for which none of the targets is built: silent",
         source=_LIST.replace("MARK", ""),
         targets=("sm_103a", "sm_110a"),
+    ),
+    Example(
+        title="another branch of the same condition is there for it: silent",
+        source=_LIST.replace("MARK", "").replace(
+            "#endif\ntemplate", "#elif __CUDA_ARCH__ == 1100\n#endif\ntemplate"
+        ),
+        targets=("sm_100a", "sm_110a"),
+    ),
+    Example(
+        title="an #else is there for all others: silent",
+        source=_LIST.replace("MARK", "").replace("#endif\ntemplate", "#else\n#endif\ntemplate"),
+        targets=("sm_100a", "sm_110a"),
+    ),
+    Example(
+        title="a condition around it excludes the target: silent",
+        source=f"#if __CUDA_ARCH__ != 1100\n{_LIST.replace('MARK', '')}#endif\n",
+        targets=("sm_100a", "sm_110a"),
     ),
     Example(
         title="a single value is no list: silent",

@@ -29,6 +29,9 @@ def arch_lists(unit: CppFile, guards: GuardVerdicts) -> Iterator[ArchList]:
         guard = unit.guard_at(match.end()) if len(listed) > 1 else None
         if guard is None or guard.offset != match.start(1):  # no list, or text in a comment
             continue
+        branches = unit.other_branches(guard)
+        if branches and branches[-1].text[1:].split()[:1] == ["else"]:  # what the list misses is thought of
+            continue
         covered, missed = _sorted_out(guard, listed, guards.targets, guards)
         built = guards.project.builds.targets_of(unit.file.path)
         targets = tuple(dict.fromkeys(one.target for one in built))
@@ -55,7 +58,8 @@ def _sorted_out(
     for target in targets:
         world = guards.newest_world(target)
         value, around = guard.own_value(world), world.holds(guard.parent)
-        if around.truth is False:
+        elsewhere = any(other.own_value(world).truth for other in guard.unit.other_branches(guard))
+        if around.truth is False or elsewhere:
             continue
         if value.truth:
             covered.append(target.name)
