@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
@@ -18,6 +18,7 @@ _COMMAND = re.compile(r"\b(\w+)\s*\(((?:\"[^\"]*\"|[^()\"]|\([^()]*\))*)\)")
 _WORD = re.compile(r"\"([^\"]*)\"|([^\s\"]+)")
 # Variables that hold targets: CMAKE_CUDA_ARCHITECTURES, and what projects call their own lists.
 _ARCH_VARIABLE = re.compile(r"\w*(?:CUDA_ARCHITECTURES|ARCHS?(?:_\w+)?)\Z")
+_MAKES_TARGET = frozenset({"add_library", "add_executable", "cuda_add_library", "pybind11_add_module"})
 _NO_DEFAULT = re.compile(r"CUDA_ARCHITECTURES\s+\"?(?:OFF|FALSE)\b")
 _ARCH_WORDS = re.compile(r"(?:\d{2,3}[af]?(?:-real|-virtual)?;?)+\Z")
 
@@ -38,35 +39,84 @@ def read_cmake(path: str, text: str) -> tuple[list[Built], dict[str, tuple[Built
         path: as shown; source files are seen from its folder.
         text: the file.
     """
-    whole: list[Built] = []
-    of_target: dict[str, list[Built]] = {}
-    sources: dict[str, list[str]] = {}
-    per_file: dict[str, tuple[Built, ...]] = {}
+    reader = _Reader(path, text)
     for command in _commands(text):
-        words = command.words
-        if command.name in ("set", "list") and words:
-            variable, values = (words[0], words[1:]) if command.name == "set" else (words[1:2], words[2:])
-            name = variable if isinstance(variable, str) else "".join(variable)
-            if _ARCH_VARIABLE.match(name) and words[0] not in ("FIND", "REMOVE_ITEM", "FILTER"):
-                whole.extend(_listed(path, text, command, values))
-        elif command.name in ("add_library", "add_executable", "cuda_add_library", "pybind11_add_module"):
-            sources.setdefault(words[0] if words else "", []).extend(words[1:])
-        elif command.name in ("set_target_properties", "set_property", "target_compile_options"):
-            for target, built in _of_targets(path, text, command):
-                of_target.setdefault(target, []).extend(built)
-        elif command.name == "set_source_files_properties":
-            built = tuple(built_by_flags(path, " ".join(words)))
-            located = tuple(Built(one.target, one.kind, _place(path, text, command)) for one in built)
-            for word in words[: words.index("PROPERTIES")] if "PROPERTIES" in words and located else ():
-                per_file[_beside(path, word)] = located
-    if not _NO_DEFAULT.search(text):  # flags of a file come beside what holds for all
-        per_file = {source: (*built, *whole) for source, built in per_file.items()}
-    for target, built_list in of_target.items():
-        whole.extend(built_list)
-        for source in sources.get(target, ()):
-            place = _beside(path, source)
-            per_file[place] = (*per_file.get(place, ()), *built_list)
-    return whole, per_file
+        reader.read(command)
+    return reader.result()
+
+
+@dataclass(eq=False)
+class _Reader:
+    """What the commands of one file have said so far."""
+
+    path: str
+    text: str
+    whole: list[Built] = field(default_factory=list)
+    of_target: dict[str, list[Built]] = field(default_factory=dict)
+    sources: dict[str, list[str]] = field(default_factory=dict)
+    of_file: dict[str, list[Built]] = field(default_factory=dict)
+
+    def read(self, command: _Command) -> None:
+        """Take one command in."""
+        name, words = command.name, command.words
+        if name == "set" and words and _ARCH_VARIABLE.match(words[0]):
+            self.whole.extend(self.listed(command, words[1:]))
+        elif name == "list" and words[:1] in (("APPEND",), ("PREPEND",)) and _is_arch_list(words[1:2]):
+            self.whole.extend(self.listed(command, words[2:]))
+        elif name in _MAKES_TARGET and words:
+            self.sources.setdefault(words[0], []).extend(words[1:])
+        elif name in ("set_target_properties", "set_property"):
+            targets, values = _parted(words, "PROPERTIES" if name[4] == "t" else "PROPERTY")
+            if "CUDA_ARCHITECTURES" in values:
+                built = list(self.listed(command, values[values.index("CUDA_ARCHITECTURES") + 1 :]))
+                self.give(self.of_target, targets, built)
+        elif name == "target_compile_options" and words:
+            self.give(self.of_target, words[:1], self.flagged(command))
+        elif name == "set_source_files_properties":
+            files, _ = _parted(words, "PROPERTIES")
+            self.give(self.of_file, tuple(_beside(self.path, file) for file in files), self.flagged(command))
+
+    def give(self, table: dict[str, list[Built]], names: tuple[str, ...], built: list[Built]) -> None:
+        """Note targets for each of some names, if there are any."""
+        for name in names if built else ():
+            table.setdefault(name, []).extend(built)
+
+    def listed(self, command: _Command, values: tuple[str, ...]) -> Iterator[Built]:
+        """Targets of a list of architectures."""
+        for word in values:
+            if _ARCH_WORDS.match(word):
+                yield from built_by_list(self.path, self.text, command.offset, word)
+
+    def flagged(self, command: _Command) -> list[Built]:
+        """Targets of compiler flags, at the line of their command."""
+        words = " ".join(command.words)
+        line = self.text.count("\n", 0, command.offset) + 1
+        place = Evidence("build", self.path, line, f"{command.name}({words})"[:160])
+        return [Built(one.target, one.kind, place) for one in built_by_flags(self.path, words)]
+
+    def result(self) -> tuple[list[Built], dict[str, tuple[Built, ...]]]:
+        """What `read_cmake` returns."""
+        # Flags of a file come beside what holds for all files, unless that is switched off.
+        beside = [] if _NO_DEFAULT.search(self.text) else list(self.whole)
+        per_file = {file: (*built, *beside) for file, built in self.of_file.items()}
+        for target, built in self.of_target.items():
+            self.whole.extend(built)
+            for source in self.sources.get(target, ()):
+                place = _beside(self.path, source)
+                per_file[place] = (*per_file.get(place, ()), *built)
+        return self.whole, per_file
+
+
+def _is_arch_list(words: tuple[str, ...]) -> bool:
+    return bool(words) and _ARCH_VARIABLE.match(words[0]) is not None
+
+
+def _parted(words: tuple[str, ...], keyword: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words before and behind a keyword; none at all where it is missing."""
+    if keyword not in words:
+        return (), ()
+    place = words.index(keyword)
+    return words[:place], words[place + 1 :]
 
 
 def _commands(text: str) -> Iterator[_Command]:
@@ -75,34 +125,6 @@ def _commands(text: str) -> Iterator[_Command]:
     for match in _COMMAND.finditer(blanked):
         words = tuple(quoted or plain for quoted, plain in _WORD.findall(match[2]))
         yield _Command(match[1].lower(), words, match.start())
-
-
-def _listed(path: str, text: str, command: _Command, values: tuple[str, ...]) -> Iterator[Built]:
-    for word in values:
-        if _ARCH_WORDS.match(word):
-            yield from built_by_list(path, text, command.offset, word)
-
-
-def _of_targets(path: str, text: str, command: _Command) -> Iterator[tuple[str, list[Built]]]:
-    """Targets of CMake with the GPU targets that a property or an option gives them."""
-    words = command.words
-    if "CUDA_ARCHITECTURES" in words:
-        values = words[words.index("CUDA_ARCHITECTURES") + 1 :]
-        built = list(_listed(path, text, command, values))
-        first = 1 if command.name == "set_property" else 0
-        stop = words.index("PROPERTY" if command.name == "set_property" else "PROPERTIES")
-        for target in words[first:stop] if built else ():
-            yield target, built
-    elif command.name == "target_compile_options" and words:
-        found = built_by_flags(path, " ".join(words))
-        located = [Built(one.target, one.kind, _place(path, text, command)) for one in found]
-        if located:
-            yield words[0], located
-
-
-def _place(path: str, text: str, command: _Command) -> Evidence:
-    line = text.count("\n", 0, command.offset) + 1
-    return Evidence("build", path, line, f"{command.name}({' '.join(command.words)})"[:160])
 
 
 def _beside(path: str, name: str) -> str:

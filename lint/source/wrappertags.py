@@ -74,7 +74,7 @@ def _chosen(text: str, use: Use, worlds: Iterable[World]) -> frozenset[str]:
     parts = _template_arguments(text, match.end()) if match is not None else []
     if len(parts) != 3:
         return frozenset()
-    found = set()
+    found: set[str] = set()
     for world in worlds:
         truth = evaluate(parts[0], world.macros_at(use.unit, use.offset)).truth
         for wanted, part in ((True, parts[1]), (False, parts[2])):
