@@ -1,4 +1,4 @@
-"""Versions of the C++ libraries that a tree holds, read from the macros of their version headers."""
+"""Versions of the C++ libraries that a tree holds (macros of version headers) or pins (submodules, downloads)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
+from ptxguard.source.pins import read_pins
 
 if TYPE_CHECKING:
     from ptxguard.source.guards import Definition
@@ -65,6 +66,9 @@ class LibraryVersions:
         versions = frozenset(_joined([place[macro][0] for macro in library.macros]) for place in whole)
         evidence = tuple(_evidence(definition) for place in whole for _, definition in place.values())
         folders = tuple(folder for link in evidence for folder in _folders(link.path or "", library))
+        if not versions:
+            pins = read_pins(library, self.project.builds.files)
+            versions, evidence = frozenset(pin.version for pin in pins), tuple(pin.evidence for pin in pins)
         given = [_number(self.project.defines.get(macro)) for macro in library.macros]
         if all(number is not None for number in given):
             return Found(frozenset({_joined([number or 0 for number in given])}), (), folders)

@@ -45,7 +45,15 @@ _VENDOR_NAMES = frozenset(
 )
 # Files that may say for which targets the project is built.
 _BUILD_ENDINGS = frozenset([".py", ".cmake", ".mk", ".sh", ".yml", ".yaml", ".bzl", ".toml"])
-_BUILD_NAMES = ("CMakeLists.txt", "CMakePresets.json", "Makefile", "GNUmakefile", "Dockerfile", "meson.build")
+_BUILD_NAMES = (
+    "CMakeLists.txt",
+    "CMakePresets.json",
+    "Makefile",
+    "GNUmakefile",
+    "Dockerfile",
+    "meson.build",
+    ".gitmodules",  # which version of a library is built
+)
 # Flags in tests and documents are not those of the build.
 _NO_BUILD = frozenset({"test", "tests", "testing", "docs", "doc"})
 _COMPILE_COMMANDS = ("compile_commands.json", f"build{os.sep}compile_commands.json")

@@ -32,12 +32,14 @@ class Library:
         name: as findings call it.
         macros: one for the whole version, or those of major and minor.
         header: where they are defined, as an include names it.
+        repository: owner and name of its public repository.
         folders: folders of the library, seen from where its includes start.
     """
 
     name: str
     macros: tuple[str, ...]
     header: str
+    repository: str
     folders: tuple[str, ...]
 
 
@@ -100,7 +102,7 @@ def wrappers() -> Mapping[str, Wrapper]:
     text = resources.files("ptxguard.source").joinpath("wrappers.toml").read_text("utf-8")
     table = tomllib.loads(text)
     libraries = {
-        name: Library(name, tuple(row["macros"]), row["header"], tuple(row["folders"]))
+        name: Library(name, tuple(row["macros"]), row["header"], row["repository"], tuple(row["folders"]))
         for name, row in table["library"].items()
     }
     return {wrapper.name: wrapper for row in table["wrapper"] for wrapper in _read(row, libraries)}
