@@ -319,7 +319,9 @@ class _Search:
     def by_string(self) -> None:
         """Kernels fetched by name (`cuModuleGetFunction(&f, m, "name")`) and launched through the handle."""
         needle = f'"{self.kernel.name}"'
-        for unit in self.graph.project.with_word(needle):
+        for unit in self.graph.project.with_word(self.kernel.name):
+            if needle not in unit.file.text:
+                continue
             for index, kind in enumerate(unit.tokens.kinds):
                 if kind != STRING or unit.tokens.texts[index] != needle:
                     continue

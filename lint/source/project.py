@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from ptxguard.source.tree import Tree, TreeFile
 
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
+# The directive may be cut by a line continuation, which the reader of directives joins.
+_DEFINE = re.compile(rb"#(?:[ \t]|\\\r?\n)*(?:define|undef)(?:[ \t]|\\\r?\n)+([^\W\d]\w*)")
+# A name that gets a value in a statement with `const` or `constexpr`; what stands before the name is searched for
+# without `\b`, so that `re` can skip to it.
+_CONSTANT = re.compile(rb"const(?:expr)?\b[^;{}(),=]*?\b([^\W\d]\w*)\s*[={]")
+_ENUM = re.compile(rb"enum\b[^;{}()]*\{([^{}]*)\}")
+_ENUMERATOR = re.compile(rb"([^\W\d]\w*)\s*=")
 _ASM_DEFINE = re.compile(
     rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(?:asm|__asm__|__asm)\b[ \t]*((?:__)?volatile(?:__)?)?[ \t]*\r?$",
     re.MULTILINE,
@@ -119,13 +126,37 @@ class Project:
         """Definitions of a macro in the whole tree."""
         known = self._definitions.get(name)
         if known is None:
-            known = []
-            pattern = re.compile(rf"#[ \t]*(?:define|undef)[ \t]+{re.escape(name)}\b")
-            for unit in self.with_word(name):
-                if pattern.search(unit.file.text):
-                    known.extend(unit.definitions_by_name.get(name, ()))
-            self._definitions[name] = known
+            known = self._definitions[name] = [
+                definition
+                for file in self._defining_files.get(name, ())
+                for unit in self.units(file)
+                for definition in unit.definitions_by_name.get(name, ())
+            ]
         return known
+
+    @cached_property
+    def _defining_files(self) -> dict[str, list[TreeFile]]:
+        """Files that define or undefine each macro; most names that are asked for are no macros."""
+        found: dict[str, list[TreeFile]] = {}
+        for file, data in self._cpp_files:
+            if b"def" in data:
+                for name in set(_DEFINE.findall(data)):
+                    found.setdefault(name.decode("utf-8", "replace"), []).append(file)
+        return found
+
+    def with_constant(self, name: str) -> list[CppFile]:
+        """Files that may declare a name const or as an enumerator, with a value."""
+        return [unit for file in self._constant_files.get(name, ()) for unit in self.units(file)]
+
+    @cached_property
+    def _constant_files(self) -> dict[str, list[TreeFile]]:
+        found: dict[str, list[TreeFile]] = {}
+        for file, data in self._cpp_files:
+            names = set(_CONSTANT.findall(data))
+            names.update(name for body in _ENUM.findall(data) for name in _ENUMERATOR.findall(body))
+            for name in names:
+                found.setdefault(name.decode("utf-8", "replace"), []).append(file)
+        return found
 
     @cached_property
     def macros(self) -> MacroTable:
