@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ptxguard.source.candidates import ASM_WORDS
 from ptxguard.source.literals import join
 from ptxguard.source.tokens import (
     DIRECTIVE,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ptxguard.source.guards import CppFile, Definition, Guard
     from ptxguard.source.pieces import Alternatives, Resolver
 
-ASM_WORDS = frozenset({"asm", "__asm__", "__asm"})
 _QUALIFIERS = frozenset({"volatile", "__volatile__", "__volatile", "inline", "__inline__", "goto"})
 # An asm statement with more ways to be preprocessed than this is reported, not enumerated.
 MAX_VARIANTS = 64

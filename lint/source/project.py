@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.location import SourceFile
+from ptxguard.source import candidates
 from ptxguard.source.guards import CppFile, World
-from ptxguard.source.lexer import ASM_WORDS
 from ptxguard.source.macros import MacroTable
 from ptxguard.source.pieces import Resolver, call_arguments
 from ptxguard.source.tokens import RAW
@@ -25,22 +24,6 @@ if TYPE_CHECKING:
     from ptxguard.source.guards import Definition
     from ptxguard.source.pieces import Argument
     from ptxguard.source.tree import Tree, TreeFile
-
-_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
-# The directive may be cut by a line continuation, which the reader of directives joins.
-_DEFINE = re.compile(rb"#(?:[ \t]|\\\r?\n)*(?:define|undef)(?:[ \t]|\\\r?\n)+([^\W\d]\w*)")
-# A name that gets a value in a statement with `const` or `constexpr`; what stands before the name is searched for
-# without `\b`, so that `re` can skip to it.
-_CONSTANT = re.compile(rb"const(?:expr)?\b[^;{}(),=]*?\b([^\W\d]\w*)\s*[={]")
-_ENUM = re.compile(rb"enum\b[^;{}()]*\{([^{}]*)\}")
-_ENUMERATOR = re.compile(rb"([^\W\d]\w*)\s*=")
-_ASM_DEFINE = re.compile(
-    rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(?:asm|__asm__|__asm)\b[ \t]*((?:__)?volatile(?:__)?)?[ \t]*\r?$",
-    re.MULTILINE,
-)
-_VOLATILE_DEFINE = re.compile(
-    rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(?:__)?volatile(?:__)?[ \t]*\r?$", re.MULTILINE
-)
 
 
 @dataclass(eq=False)
@@ -139,9 +122,8 @@ class Project:
         """Files that define or undefine each macro; most names that are asked for are no macros."""
         found: dict[str, list[TreeFile]] = {}
         for file, data in self._cpp_files:
-            if b"def" in data:
-                for name in set(_DEFINE.findall(data)):
-                    found.setdefault(name.decode("utf-8", "replace"), []).append(file)
+            for name in candidates.defined_macros(data):
+                found.setdefault(name.decode("utf-8", "replace"), []).append(file)
         return found
 
     def with_constant(self, name: str) -> list[CppFile]:
@@ -152,9 +134,7 @@ class Project:
     def _constant_files(self) -> dict[str, list[TreeFile]]:
         found: dict[str, list[TreeFile]] = {}
         for file, data in self._cpp_files:
-            names = set(_CONSTANT.findall(data))
-            names.update(name for body in _ENUM.findall(data) for name in _ENUMERATOR.findall(body))
-            for name in names:
+            for name in candidates.valued_names(data):
                 found.setdefault(name.decode("utf-8", "replace"), []).append(file)
         return found
 
@@ -184,19 +164,14 @@ class Project:
     @cached_property
     def asm_keywords(self) -> frozenset[str]:
         """`asm` in every spelling, with the macros of the tree that stand for it."""
-        names = set(ASM_WORDS)
-        for _, data in self._cpp_files:
-            if b"asm" in data and b"define" in data:
-                names.update(found[1].decode() for found in _ASM_DEFINE.finditer(data))
-        return frozenset(names)
+        return candidates.asm_words(self.tree.files)
 
     @cached_property
     def resolver(self) -> Resolver:
         """Resolves string pieces with the macros of the tree."""
         qualifiers: set[str] = set()
         for _, data in self._cpp_files:
-            if b"volatile" in data and b"asm" in data:
-                qualifiers.update(found[1].decode() for found in _VOLATILE_DEFINE.finditer(data))
+            qualifiers.update(name.decode() for name in candidates.volatile_macros(data))
         place = self.world(None, (12, 8)).macros_at
         return Resolver(self.macros.candidates, place, self.macro_uses, frozenset(qualifiers))
 
@@ -260,8 +235,8 @@ class Project:
         graph = {}
         for file, data in self._cpp_files:
             targets = []
-            for found in _INCLUDE.finditer(data):
-                targets.extend(_resolve_include(found[1].decode("utf-8", "replace"), file, by_name))
+            for name in candidates.included_names(data):
+                targets.extend(_resolve_include(name.decode("utf-8", "replace"), file, by_name))
             graph[file] = tuple(targets)
         return graph
 
