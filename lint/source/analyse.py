@@ -14,6 +14,7 @@ from ptxguard.source.tree import read_tree
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from ptxguard.source.project import Project
     from ptxguard.source.tree import Tree, TreeFile
 
 
@@ -38,17 +39,24 @@ def analyse(
     paths: Sequence[str], options: Options, progress: Callable[[int, int, str], None] | None = None
 ) -> Analysis:
     """Find every bulk copy under the paths and judge it with the whole tree around them as evidence."""
-    tree = read_tree(paths)
+    return analyse_tree(read_tree(paths), options, progress)[0]
+
+
+def analyse_tree(
+    tree: Tree, options: Options, progress: Callable[[int, int, str], None] | None = None
+) -> tuple[Analysis, Project | None]:
+    """As `analyse`, with the project that the answer rests on; None where no file had to be parsed."""
     errors = list(tree.errors)
     files = list(_candidates(tree, errors))
-    found = Analysis(())
+    found, project = Analysis(()), None
     if files:
         from ptxguard.source.project import Project  # most files that a hook is given need no parser
         from ptxguard.source.survey import survey
 
-        found = survey(Project(tree, options.defines), files, options, progress)
+        project = Project(tree, options.defines)
+        found = survey(project, files, options, progress)
     told = sorted({*errors, *found.errors}, key=lambda e: (e.path or "", e.line or 0, e.column or 0))
-    return replace(found, errors=tuple(told))
+    return replace(found, errors=tuple(told)), project
 
 
 def _candidates(tree: Tree, errors: list[PtxguardError]) -> Iterator[TreeFile]:

@@ -26,6 +26,29 @@ if TYPE_CHECKING:
     from ptxguard.source.tree import Tree, TreeFile
 
 
+@dataclass(frozen=True)
+class Asked:
+    """What an analysis has asked of its tree so far.
+
+    Attributes:
+        used: files whose text was looked into.
+        words: searched for in every C++ file.
+        macros: whose definitions were searched for.
+        constants: whose values were searched for.
+        includes: whether includes were followed.
+        build_words: searched for in every build file, in lower case.
+        commits: (root, path, commit) of each submodule that was asked for.
+    """
+
+    used: frozenset[TreeFile]
+    words: tuple[bytes, ...]
+    macros: frozenset[bytes]
+    constants: frozenset[bytes]
+    includes: bool
+    build_words: tuple[bytes, ...]
+    commits: tuple[tuple[str, str, str], ...]
+
+
 @dataclass(eq=False)
 class Project:
     """A tree with everything that is computed once for it.
@@ -43,6 +66,7 @@ class Project:
     _reach: dict[TreeFile, frozenset[TreeFile]] = field(default_factory=dict, repr=False)
     _owner: dict[CppFile, TreeFile] = field(default_factory=dict, repr=False)
     _words: dict[str, list[CppFile]] = field(default_factory=dict, repr=False)
+    _constants: set[str] = field(default_factory=set, repr=False)
     _unreadable: dict[TreeFile, PtxguardError] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -103,6 +127,19 @@ class Project:
         """The file of the tree that a unit comes from."""
         return self._owner[unit]
 
+    def asked(self) -> Asked:
+        """Everything that the answers given so far rest on."""
+        builds = self.__dict__.get("builds")
+        return Asked(
+            used=frozenset(file for file in self.tree.files if file in self._cpp or file.ending == ".ptx"),
+            words=tuple(sorted(word.encode() for word in self._words)),
+            macros=frozenset(name.encode() for name in self._definitions),
+            constants=frozenset(name.encode() for name in self._constants),
+            includes="_include_graph" in self.__dict__,
+            build_words=tuple(sorted(builds.searched)) if builds is not None else (),
+            commits=tuple((*key, commit) for key, commit in builds.commits.items()) if builds else (),
+        )
+
     # Macros ---------------------------------------------------------------------------------------
 
     def definitions(self, name: str) -> list[Definition]:
@@ -128,6 +165,7 @@ class Project:
 
     def with_constant(self, name: str) -> list[CppFile]:
         """Files that may declare a name const or as an enumerator, with a value."""
+        self._constants.add(name)
         return [unit for file in self._constant_files.get(name, ()) for unit in self.units(file)]
 
     @cached_property

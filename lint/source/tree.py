@@ -60,6 +60,18 @@ _COMPILE_COMMANDS = ("compile_commands.json", f"build{os.sep}compile_commands.js
 _SKIPPED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__"})
 
 
+Stamp = tuple[int, int, int, int]
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """Size in bytes, times of content and inode (ns) and inode of a file; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
 @dataclass(eq=False)
 class TreeFile:
     """One file of the tree.
@@ -69,12 +81,14 @@ class TreeFile:
         shown: path for the user, relative to the working directory, with "/".
         reported: whether findings in it are asked for (else it is evidence).
         named: whether the user named this very file.
+        stamp: of the file before it was read; None as long as it has not been.
     """
 
     real: str
     shown: str
     reported: bool
     named: bool = False
+    stamp: Stamp | None = None
     _data: bytes | None = field(default=None, repr=False)
     _source: SourceFile | None = field(default=None, repr=False)
 
@@ -96,7 +110,8 @@ class TreeFile:
         """
         if self._data is None:
             try:
-                size = os.stat(self.real).st_size
+                stamp = stamp_of(self.real)
+                size = stamp[0] if stamp is not None else 0
                 limit = MAX_PTX_BYTES if self.ending == ".ptx" else MAX_CPP_BYTES
                 if size > limit:
                     message = f"{size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude the file"
@@ -107,7 +122,7 @@ class TreeFile:
                     text, encoding = decode(data, self.shown)
                     self._source = SourceFile(self.shown, text, encoding)
                     data = text.encode("utf-8", "surrogatepass")
-                self._data = data
+                self._data, self.stamp = data, stamp
             except OSError as error:
                 reason = error.strerror or str(error)
                 raise ParseError(f"cannot be read: {reason}", path=self.shown) from None
