@@ -150,7 +150,9 @@ class CallGraph:
                 continue
             if not self.project.connected(use.unit, owner.unit):
                 continue
-            if use.kind == "name":
+            # An object-like macro has no parentheses: each mention of it is its use.
+            is_macro = isinstance(owner, MacroBody) and owner.definition.parameters is None
+            if use.kind == "name" and not is_macro:
                 if use.owner is not None and not _is_shadow(use):
                     found.escapes.append(use)
                 continue
@@ -171,6 +173,10 @@ class CallGraph:
             if other is not owner and _plausible(use, other) and self.project.connected(use.unit, other.unit)
             and not _same_entity(other, owner)
         ]  # fmt: skip
+        if _is_specialised_for(use, owner):
+            rivals = [other for other in rivals if _is_specialised_for(use, other)]
+        elif any(_is_specialised_for(use, other) for other in rivals):
+            return None
         if not rivals:
             return True
         own, best = self._score(use, owner), max(self._score(use, rival) for rival in rivals)
@@ -250,6 +256,11 @@ def _specialisation_fits(given: tuple[str, ...], wanted: tuple[str, ...]) -> boo
         if "::" in left and "::" in right and last_left != last_right:
             return False
     return True
+
+
+def _is_specialised_for(use: Use, function: Function) -> bool:
+    """Whether a function is the explicit specialisation that a call names in full (C++, temp.expl.spec)."""
+    return function.specialised is not None and function.specialised == use.template_arguments
 
 
 def _same_entity(one: Function, other: Function) -> bool:
