@@ -178,11 +178,18 @@ def test_the_chain_of_calls_is_evidence(tmp_path):
     [
         pytest.param("__global__ void k(int i) { auto f = load; f(1, 0, 2); }", "passed on as a value", id="pointer"),
         pytest.param("__global__ void k() { run<load>(); }", "passed on as a value", id="template argument"),
+        pytest.param("__device__ void (*p)(unsigned, const void *, unsigned) = load;", "passed on as a value",
+                     id="global pointer"),
+        pytest.param("__device__ F table[] = {other, load};", "passed on as a value", id="global table"),
+        pytest.param("__device__ Table table{load};", "passed on as a value", id="global object"),
+        pytest.param("namespace n { struct S { int load; }; }", "no kernel that calls load", id="a member's name"),
         pytest.param("__global__ void k() { run(load); }", "passed on as a value", id="argument"),
         pytest.param("", "no kernel that calls load (a.cu:1) is in the tree", id="nobody"),
+        pytest.param("extern __device__ void load(unsigned, const void *, unsigned);", "no kernel that calls load",
+                     id="declared again"),
         pytest.param("__device__ void m() { load(1, 0, 2); }", "no kernel that calls load", id="no kernel above"),
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_followed_is_undecided_with_its_reason(tmp_path, rest, reason):
     site = look(tmp_path, LOAD + rest).only
     assert site.cluster.verdict == "undecided"

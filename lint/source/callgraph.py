@@ -153,7 +153,7 @@ class CallGraph:
             # An object-like macro has no parentheses: each mention of it is its use.
             is_macro = isinstance(owner, MacroBody) and owner.definition.parameters is None
             if use.kind == "name" and not is_macro:
-                if use.owner is not None and not _is_shadow(use):
+                if not _is_shadow(use):
                     found.escapes.append(use)
                 continue
             fit = self.fits(use, owner)
