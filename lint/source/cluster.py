@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
@@ -15,16 +16,40 @@ from ptxguard.source.sizes import Size, sized
 from ptxguard.source.variables import bindings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ptxguard.source.callgraph import CallGraph
     from ptxguard.source.constants import Constants
+    from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.tokens import Tokens
     from ptxguard.source.uses import Owner
 
 _CLUSTER_WORDS = (
     "cluster_ctarank", "cluster_nctarank", "mapa", "map_shared_rank", "this_cluster", "barrier.cluster",
     "cluster_sync", "multicast::cluster", "cluster_arrive", "block_rank_in_cluster",
 )  # fmt: skip
+
+
+# Attribute -> the argument that holds the size, None for all of them. The third launch bound is
+# `.maxclusterrank`: no launch may exceed it (CUDA C++ guide, "Launch Bounds").
+_ATTRIBUTES = (("__cluster_dims__", None), ("__block_size__", 1), ("__launch_bounds__", 2))
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeList:
+    """Tokens in which the attributes of a kernel stand: its header, or the value of a macro there.
+
+    Attributes:
+        unit: file of the tokens.
+        tokens: their stream.
+        extent: first token and the one behind the last.
+        known: values of template and macro parameters.
+    """
+
+    unit: CppFile
+    tokens: Tokens
+    extent: tuple[int, int]
+    known: Mapping[str, int | None]
 
 
 @dataclass(eq=False)
@@ -99,13 +124,40 @@ class ClusterSizes:
     # Attributes -----------------------------------------------------------------------------------
 
     def _attribute(self, kernel: Function, known: Mapping[str, int | None]) -> Size | None:
-        """`__cluster_dims__` and `__block_size__` on the definition or any declaration."""
+        """Cluster attributes on the definition or any declaration, also where a macro brings them."""
         for place in (kernel, *self._declarations(kernel)):
-            for word, group in (("__cluster_dims__", 0), ("__block_size__", 1)):
-                size = self._attribute_at(place, word, group, known)
-                if size is not None:
-                    return size
+            header = AttributeList(place.unit, place.unit.tokens, place.header, known)
+            for attributes in (header, *self._of_macros(header)):
+                for word, argument in _ATTRIBUTES:
+                    size = self._attribute_at(attributes, word, argument)
+                    if size is not None:
+                        return size
         return None
+
+    def _of_macros(self, header: AttributeList) -> Iterator[AttributeList]:
+        """Macros in a header whose value holds an attribute: `#define PAIR __cluster_dims__(2, 1, 1)`."""
+        tokens, (first, last) = header.tokens, header.extent
+        for definition in self._attribute_macros:
+            for index in tokens.positions.get(definition.name, ()):
+                if not first <= index < last or not self.graph.project.connected(header.unit, definition.unit):
+                    continue
+                close = tokens.match.get(index + 1, index + 1)
+                given = split_arguments(tokens, index + 2, close) if definition.parameters else []
+                known = {
+                    name: self.constants.value(parse_expression(tokens, part), header.unit, header.known)
+                    for name, part in zip(definition.parameters or (), given, strict=False)
+                }
+                body = definition.tokens
+                yield AttributeList(definition.unit, body, (0, len(body)), {**header.known, **known})
+
+    @cached_property
+    def _attribute_macros(self) -> list[Definition]:
+        return [
+            definition
+            for unit in self.graph.project.with_word("__cluster_dims__")
+            for definition in unit.definitions
+            if "__cluster_dims__" in (definition.value or "") and self.graph.is_live(unit, definition.offset)
+        ]
 
     def _declarations(self, kernel: Function) -> list[Function]:
         for unit in self.graph.project.with_word(kernel.name):
@@ -117,30 +169,29 @@ class ClusterSizes:
                     declared.append(declaration)
         return declared
 
-    def _attribute_at(
-        self, place: Function, word: str, group: int, known: Mapping[str, int | None]
-    ) -> Size | None:
-        tokens = place.unit.tokens
+    def _attribute_at(self, attributes: AttributeList, word: str, argument: int | None) -> Size | None:
+        tokens, unit, (first, last) = attributes.tokens, attributes.unit, attributes.extent
         for index in tokens.positions.get(word, ()):
-            if not place.header[0] <= index < place.header[1] or not self.graph.is_live(
-                place.unit, tokens.starts[index]
-            ):
+            if not first <= index < last or not self.graph.is_live(unit, tokens.starts[index]):
                 continue
             parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
-            if group:
-                if len(parts) < 2:
+            if argument is not None:
+                if len(parts) <= argument:
                     return None
-                inner = parts[1][1:-1] if tokens.texts[parts[1][0]] == "(" else parts[1]
+                inner = parts[argument]
+                if tokens.texts[inner[0]] == "(":
+                    inner = inner[1:-1]
                 parts = split_arguments(tokens, inner[0], inner[-1] + 1) if inner else []
-            line = place.unit.file.position(tokens.starts[index])[0]
+            line = unit.file.position(tokens.starts[index])[0]
             text = tokens.source(index, tokens.match.get(index + 1, index) + 1)
-            evidence = (Evidence("attribute", place.unit.file.path, line, text),)
+            evidence = (Evidence("attribute", unit.file.path, line, text),)
             if not parts:
                 return Size("undecided", f"{word}() leaves the size to the launch", evidence)
-            values = [
-                self.constants.value(parse_expression(tokens, part), place.unit, known) for part in parts
-            ]
-            return sized(values, text, f"{place.unit.file.path}:{line}", evidence)
+            nodes = [parse_expression(tokens, part) for part in parts]
+            values = [self.constants.value(node, unit, attributes.known) for node in nodes]
+            if word == "__launch_bounds__" and values != [1]:
+                return None  # a bound above one allows a cluster and asks for none
+            return sized(values, text, f"{unit.file.path}:{line}", evidence)
         return None
 
     # Launches -------------------------------------------------------------------------------------
