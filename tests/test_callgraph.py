@@ -97,7 +97,9 @@ __device__ void load(unsigned dst, const float *src, unsigned bar) {{ {BODY} }}
     ],
 )  # fmt: skip
 def test_overloads_are_told_apart(tmp_path, other, call, kernels):
-    rest = f"__device__ void {other} {{ }}\n__global__ void k(float *p, int *q, void *v, Map m) {{ {call}; }}\n"
+    rest = (
+        f"__device__ void {other} {{ }}\n__global__ void k(float *p, int *q, void *v, Map m) {{ {call}; }}\n"
+    )
     assert reached(tmp_path, OVERLOADS + rest) == kernels
 
 

@@ -79,6 +79,9 @@ def test_launches(tmp_path, text, verdict, reason):
         ("#define DIMS(n) __launch_bounds__(32) __cluster_dims__(n, 1, 1)\n", "DIMS(2)", "larger"),
         ("#define DIMS(n) __cluster_dims__(n, 1, 1)\n", "DIMS(1)", "one"),
         ("#define DIMS(n) __cluster_dims__(n, 1, 1)\n#define OTHER\n", "OTHER", "one"),
+        ("#define INNER(n) __cluster_dims__(n)\n#define DIMS INNER(2)\n", "DIMS", "larger"),
+        ("#define DIMS(n) INNER(n)\n#define INNER(n) __cluster_dims__(n)\n", "DIMS(1)", "one"),
+        ("#define ONE TWO __cluster_dims__(2)\n#define TWO ONE\n", "TWO", "larger"),
         ("constexpr int size = 2;\n", "__cluster_dims__(size, 1, 1)", "larger"),
         ("constexpr int size = 4 / 4;\n", "__cluster_dims__(size, 1, 1)", "one"),
         ("static const unsigned size{2};\n", "__cluster_dims__(size)", "larger"),
@@ -90,6 +93,9 @@ def test_launches(tmp_path, text, verdict, reason):
         ("", "__cluster_dims__(unknown_name)", "undecided"),
         ("extern const int size;\n", "__cluster_dims__(size)", "undecided"),
         ("", "__cluster_dims__()", "undecided"),
+        ("", "__attribute__((cluster_dims(2, 1, 1)))", "larger"),
+        ("", "__attribute__((cluster_dims(1)))", "one"),
+        ("#define DIMS(n) __attribute__((cluster_dims(n)))\n", "DIMS(2)", "larger"),
         ("", "__block_size__((128, 1, 1), (2, 1, 1))", "larger"),
         ("", "__block_size__((128, 1, 1), (1, 1, 1))", "one"),
         ("", "__launch_bounds__(256, 1, 1)", "one"),
@@ -122,7 +128,7 @@ def test_attributes_without_a_launch(tmp_path, attribute, verdict):
         "__cluster_dims__(2, 1, 1) " + HEAD,
         HEAD.replace("void k", "__cluster_dims__(2, 1, 1) void k"),
         HEAD.replace("void k", "void __cluster_dims__(2, 1, 1) k"),
-        HEAD.replace("__global__ void", "extern \"C\" __cluster_dims__(2, 1, 1) __global__ void"),
+        HEAD.replace("__global__ void", 'extern "C" __cluster_dims__(2, 1, 1) __global__ void'),
         HEAD.replace("void k", "__launch_bounds__(1) void __cluster_dims__(\n2\n, 1, 1) k"),
     ],
 )
@@ -345,7 +351,13 @@ def test_merge(verdicts, expected):
 
 @pytest.mark.parametrize(
     ("values", "verdict"),
-    [([1, 1, 1], "one"), ([2, 1, 1], "larger"), ([None, 1, 1], "undecided"), ([None, 2, 1], "larger"), ([1], "one")],
+    [
+        ([1, 1, 1], "one"),
+        ([2, 1, 1], "larger"),
+        ([None, 1, 1], "undecided"),
+        ([None, 2, 1], "larger"),
+        ([1], "one"),
+    ],
 )
 def test_sized(values, verdict):
     assert sized(values, "text", "a.cu:1", ()).verdict == verdict

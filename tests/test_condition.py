@@ -178,6 +178,8 @@ def test_both_and_its_mirror_image(left, right, expected):
     assert negate(either(negate(left), negate(right))).truth == expected.truth
 
 
-@pytest.mark.parametrize(("given", "truth"), [(TRUE, True), (FALSE, False), (UNKNOWN, None), (Value(-1), True)])
+@pytest.mark.parametrize(
+    ("given", "truth"), [(TRUE, True), (FALSE, False), (UNKNOWN, None), (Value(-1), True)]
+)
 def test_truth(given, truth):
     assert given.truth is truth

@@ -205,7 +205,9 @@ def test_flags():
 
 
 def test_kernel_declarations_are_kept():
-    found = structure("__global__ void __cluster_dims__(2) k(int); void h(int); template <int N> __global__ void g();")
+    found = structure(
+        "__global__ void __cluster_dims__(2) k(int); void h(int); template <int N> __global__ void g();"
+    )
     assert [f.name for f in found.declarations] == ["k", "g"]
     assert found.functions == []
 

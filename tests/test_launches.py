@@ -83,9 +83,15 @@ def test_launches_in_sight(tmp_path, text, kinds):
     [
         pytest.param("void f() { t<4><<<1, 2>>>(3); }", id="triple"),
         pytest.param("void f() { auto p = t<4>; p<<<1, 2>>>(3); }", id="pointer"),
-        pytest.param("void f() { auto p = &t<4>; cudaLaunchKernel((void *)p, 1, 2, a, 0, s); }", id="runtime"),
-        pytest.param("template <class F> void go(F f) { f<<<1, 2>>>(3); } void f() { go(t<4>); }", id="helper"),
-        pytest.param("template <auto F> void go() { F<<<1, 2>>>(3); } void f() { go<t<4>>(); }", id="template"),
+        pytest.param(
+            "void f() { auto p = &t<4>; cudaLaunchKernel((void *)p, 1, 2, a, 0, s); }", id="runtime"
+        ),
+        pytest.param(
+            "template <class F> void go(F f) { f<<<1, 2>>>(3); } void f() { go(t<4>); }", id="helper"
+        ),
+        pytest.param(
+            "template <auto F> void go() { F<<<1, 2>>>(3); } void f() { go<t<4>>(); }", id="template"
+        ),
     ],
 )
 def test_template_arguments_travel_with_the_kernel(tmp_path, text):
@@ -97,7 +103,9 @@ def test_template_arguments_travel_with_the_kernel(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        pytest.param("void f() { elsewhere(k); }", "given to elsewhere, whose body is not in sight", id="helper"),
+        pytest.param(
+            "void f() { elsewhere(k); }", "given to elsewhere, whose body is not in sight", id="helper"
+        ),
         pytest.param("void f() { run<k>(); }", "given to run, whose body is not in sight", id="template"),
         pytest.param("void (*table[])(int) = {k};", "kept in a variable at file scope", id="table"),
         pytest.param("auto p = k;", "kept in a variable at file scope", id="global"),

@@ -119,7 +119,9 @@ def partner(text: str, index: int) -> str | None:
     ("text", "index", "expected"),
     [
         pytest.param("f(a[1], {b}) c", 0, "(a[1], {b})", id="nested"),
-        pytest.param("#if A\nf(1,\n#else\ng(2,\n#endif\n3);", 0, "(1, #else g(2, #endif 3)", id="first branch"),
+        pytest.param(
+            "#if A\nf(1,\n#else\ng(2,\n#endif\n3);", 0, "(1, #else g(2, #endif 3)", id="first branch"
+        ),
         pytest.param("#if 0\nf(1,\n#else\ng(2,\n#endif\n3);", 1, "(2, #endif 3)", id="but not of #if 0"),
         pytest.param("{ f(1; } g()", 0, "{ f(1; }", id="a missing parenthesis stays local"),
         pytest.param("f(1 g", 0, None, id="never closed"),

@@ -103,7 +103,10 @@ def test_a_missing_path_is_an_error(tmp_path):
 def checkout(tmp_path):
     if shutil.which("git") is None:
         pytest.skip("git is not on PATH")
-    write(tmp_path, {"tracked.cu": ASM, "sub/tracked.cuh": ASM, "gone.cu": ASM, ".gitignore": "build/\n*.gen.cu\n"})
+    write(
+        tmp_path,
+        {"tracked.cu": ASM, "sub/tracked.cuh": ASM, "gone.cu": ASM, ".gitignore": "build/\n*.gen.cu\n"},
+    )
     for command in (["init", "-q"], ["add", "."]):
         subprocess.run(["git", "-C", str(tmp_path), *command], check=True, capture_output=True)
     (tmp_path / "gone.cu").unlink()

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
 from ptxguard.source import variables
+from ptxguard.source.cuda import Function
 from ptxguard.source.exprs import Node, parse_expression
-from ptxguard.source.flowbase import NEUTRAL, Frame
+from ptxguard.source.flowbase import CIRCLE, NEUTRAL, Frame
 from ptxguard.source.flowfacts import (
     CONVERSIONS,
     OWNER_METHODS,
@@ -25,7 +26,6 @@ from ptxguard.source.flowfacts import (
 from ptxguard.source.flowobjects import ObjectFlow
 
 if TYPE_CHECKING:
-    from ptxguard.source.cuda import Function
     from ptxguard.source.guards import MacrosAt
     from ptxguard.source.uses import Owner
 
@@ -105,14 +105,18 @@ class AddressFlow(ObjectFlow):
             return self._masked(node, left, right, frame)
         if operator == "-" and left.owner == right.owner == "local":
             return NEUTRAL
-        owner, other = (left, node.parts[1]) if left.owner == "local" else (right, node.parts[0])
-        if owner.owner == "local":
-            return self._peer_bits("added", node, frame) if self.has_rank_bits(other, frame) else owner
-        return union([left, right]) if "unknown" in (left.owner, right.owner) else NEUTRAL
+        owner, other = (left, node.parts[1]) if _is_address(left) else (right, node.parts[0])
+        if not _is_address(owner):
+            return union([left, right]) if "unknown" in (left.owner, right.owner) else NEUTRAL
+        if self.has_rank_bits(other, frame):
+            return self._peer_bits("added", node, frame)
+        if self._steps > _MAX_STEPS:
+            return self.unknown("the chain of definitions is too deep to follow", node, frame)
+        return owner
 
     def _scaled(self, node: Node, frame: Frame) -> Flow:
         flows = [self.value(part, frame) for part in node.parts]
-        if any(flow.owner in ("local", "peer") for flow in flows) and node.text in (
+        if any(_is_address(flow) or flow.owner == "peer" for flow in flows) and node.text in (
             "<<",
             ">>",
             "*",
@@ -123,17 +127,18 @@ class AddressFlow(ObjectFlow):
         return NEUTRAL
 
     def _masked(self, node: Node, left: Flow, right: Flow, frame: Frame) -> Flow:
-        if "local" not in (left.owner, right.owner):
+        if not _is_address(left) and not _is_address(right):
             return union([left, right]) if "unknown" in (left.owner, right.owner) else NEUTRAL
-        address, mask = (left, node.parts[1]) if left.owner == "local" else (right, node.parts[0])
-        effect = mask_effect(node.text, self.constant(mask, frame), mask)
+        address, mask = (left, node.parts[1]) if _is_address(left) else (right, node.parts[0])
+        value = self.constant(mask, frame)
+        effect = mask_effect(node.text, value, mask)
+        if effect == "peer" or (value is None and self.has_rank_bits(mask, frame)):
+            verb = {"&": "masked", "|": "set", "^": "xor-ed"}[node.text]
+            return self._peer_bits(verb, node, frame)
         if effect == "keep":
             return address
         if effect == "offset":
             return NEUTRAL
-        if effect == "peer" or self.has_rank_bits(mask, frame):
-            verb = {"&": "masked", "|": "set", "^": "xor-ed"}[node.text]
-            return self._peer_bits(verb, node, frame)
         return self.unknown("the address is combined with a value that is not known", node, frame)
 
     def _peer_bits(self, verb: str, node: Node, frame: Frame) -> Flow:
@@ -143,25 +148,54 @@ class AddressFlow(ObjectFlow):
 
     def has_rank_bits(self, node: Node, frame: Frame, depth: int = 0) -> bool:
         """Whether an offset reaches bit 24 or above, where the CTA rank of a shared::cluster address lies."""
-        if depth > 6:
+        self._steps += 1
+        if depth > 6 or self._steps > _MAX_STEPS:
             return False
         for part in node.walk():
-            value = self.constant(part, frame) if part.kind in ("number", "binary", "unary", "name") else None
-            if value is not None and abs(value) >= RANK_BIT:
-                return True
+            if part.kind in ("number", "binary", "unary", "name"):
+                value = self.constant(part, frame)
+                if value is not None and abs(value) >= RANK_BIT:
+                    return True
             if part.kind == "binary" and part.text == "<<":
                 shift = self.constant(part.parts[1], frame)
                 if shift is not None and shift >= 24:
                     return True
-            if part.kind == "name":
-                for binding in variables.bindings(frame.owner, part.text):
-                    inner = binding.node
-                    if (
-                        inner is not None
-                        and inner is not node
-                        and self.has_rank_bits(inner, frame, depth + 1)
-                    ):
-                        return True
+            if part.kind == "name" and self._origin_has_rank_bits(part, frame, depth):
+                return True
+            if part.kind == "call" and self._result_has_rank_bits(part, frame, depth):
+                return True
+        return False
+
+    def _origin_has_rank_bits(self, part: Node, frame: Frame, depth: int) -> bool:
+        """The same for the values that a variable gets in its function, or a parameter at its calls."""
+        if part.text in frame.arguments:
+            return self.has_rank_bits(*frame.arguments[part.text], depth + 1)
+        found = variables.bindings(frame.owner, part.text)
+        if any(b.node is not None and self.has_rank_bits(b.node, frame, depth + 1) for b in found):
+            return True
+        owner = frame.owner
+        if any(b.kind in ("declare", "init", "range") for b in found) or not isinstance(owner, Function):
+            return False
+        names = [parameter.name for parameter in owner.parameters]
+        if part.text not in names or owner.is_kernel:
+            return False
+        position = names.index(part.text)
+        return any(
+            use.owner is not None
+            and position < len(use.arguments)
+            and self.has_rank_bits(use.arguments[position], Frame(use.owner), depth + 1)
+            for use, _ in self.graph.callers(owner).calls
+        )
+
+    def _result_has_rank_bits(self, part: Node, frame: Frame, depth: int) -> bool:
+        """The same for what a helper of the tree returns."""
+        arguments = part.parts[1:]
+        fitting = self._fitting(part.text.rsplit("::", 1)[-1], len(arguments), frame)
+        for function in fitting[:_MAX_HELPERS]:
+            names = [parameter.name for parameter in function.parameters]
+            inner = Frame(function, {k: (v, frame) for k, v in zip(names, arguments, strict=False)})
+            if any(self.has_rank_bits(value, inner, depth + 1) for value in returned(function)):
+                return True
         return False
 
     def _indexed(self, node: Node, frame: Frame) -> Flow:
@@ -247,3 +281,8 @@ def returned(function: Function) -> list[Node]:
                 stop = tokens.match.get(stop, stop) + 1 if tokens.texts[stop] in ("(", "[", "{") else stop + 1
             found.append(parse_expression(tokens, range(index + 1, stop)))
     return found
+
+
+def _is_address(flow: Flow) -> bool:
+    """Whether arithmetic on a value is arithmetic on an address of the own CTA, as far as is known."""
+    return flow.owner == "local" or flow is CIRCLE

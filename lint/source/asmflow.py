@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from ptxguard.source.cuda import Function
 from ptxguard.source.exprs import Node, parse_expression
+from ptxguard.source.variables import body_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptxguard.source.lexer import AsmStatement
+    from ptxguard.source.lexer import AsmOperand, AsmStatement
     from ptxguard.source.uses import Owner
 
 _OPCODE = re.compile(r"(?:^|[;{}]|\n)\s*(?:@!?%?[\w\[\]]+\s+)?([a-z][\w]*(?:\.[\w:]+)*)")
@@ -51,11 +52,18 @@ def asm_bindings(
         if not written:
             continue
         inputs = [
-            parse_expression(operand.tokens, operand.indices)
+            operand_node(operand, owner)
             for operand in statement.operands
             if not operand.output or "+" in operand.constraint
         ]
-        yield _effect(statement, tuple(inputs), name)
+        yield _effect(statement, owner, tuple(inputs), name)
+
+
+def operand_node(operand: AsmOperand, owner: Owner) -> Node:
+    """The expression of an operand, in the token stream of the function or macro around it."""
+    stream, _, _ = body_of(owner)
+    indices = [stream.at(operand.tokens.starts[index]) for index in operand.indices]
+    return parse_expression(stream, indices)
 
 
 def statements_in(statements: list[AsmStatement], owner: Owner) -> Iterator[AsmStatement]:
@@ -85,12 +93,12 @@ def opcodes(text: str) -> list[str]:
     return [found for found in _OPCODE.findall(text) if found not in _HARMLESS]
 
 
-def _effect(statement: AsmStatement, inputs: tuple[Node, ...], name: str) -> AsmBinding:
+def _effect(statement: AsmStatement, owner: Owner, inputs: tuple[Node, ...], name: str) -> AsmBinding:
     text = statement.template.text
     names = opcodes(text)
     bases = {opcode.split(".")[0] for opcode in names}
     if "mapa" in bases:
-        return AsmBinding(statement, "map", inputs, _mapa_rank(statement, name))
+        return AsmBinding(statement, "map", inputs, _mapa_rank(statement, owner, name))
     if "%%cluster_ctarank" in text or "%%ctaid" in text or "%%cluster_ctaid" in text or "elect" in bases:
         return AsmBinding(statement, "number")
     if bases and bases <= _KEEPS and ("cvta" in bases or "mov" in bases or "cvt" in bases or "add" in bases):
@@ -102,20 +110,20 @@ def _effect(statement: AsmStatement, inputs: tuple[Node, ...], name: str) -> Asm
 _MAPA = re.compile(r"mapa[\w.:]*\s+([^,;]+),\s*([^,;]+),\s*([^,;]+?)\s*;")
 
 
-def _mapa_rank(statement: AsmStatement, name: str) -> Node | None:
+def _mapa_rank(statement: AsmStatement, owner: Owner, name: str) -> Node | None:
     """The expression of the rank operand of the `mapa` that writes a variable."""
     for destination, _, rank in _MAPA.findall(statement.template.text):
-        target = _operand(statement, destination.strip())
+        target = _operand(statement, owner, destination.strip())
         if target is not None and target.text != name:
             continue
-        return _operand(statement, rank.strip())
+        return _operand(statement, owner, rank.strip())
     return None
 
 
-def _operand(statement: AsmStatement, reference: str) -> Node | None:
+def _operand(statement: AsmStatement, owner: Owner, reference: str) -> Node | None:
     for number, operand in enumerate(statement.operands):
         if reference in (f"%{number}", f"%[{operand.name}]"):
-            return parse_expression(operand.tokens, operand.indices)
+            return operand_node(operand, owner)
     return None
 
 

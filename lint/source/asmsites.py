@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
 from ptxguard.model import AddressVerdict
-from ptxguard.source.exprs import parse_expression
+from ptxguard.source.asmflow import operand_node
 from ptxguard.source.flowfacts import Flow, union
 
 if TYPE_CHECKING:
@@ -58,8 +58,7 @@ class StatementFlow:
             bound = self._bound(operand.text)
             if bound is None:
                 return Flow("unknown", f"operand {operand.text} is not in the list ({self._place()})")
-            node = parse_expression(bound.tokens, bound.indices)
-            return self.flow.operand(node, self.owner)
+            return self.flow.operand(operand_node(bound, self.owner), self.owner)
         if operand.kind in ("register", "symbol"):
             return self._register(operand, depth)
         return Flow("none", "")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.source.cuda import Function, Structure, read_structure
+from ptxguard.source.quicklook import may_define
 from ptxguard.source.tokens import IDENT
 from ptxguard.source.types import argument_fits, argument_type, declared_shape
 from ptxguard.source.uses import MacroBody, Owner, Use, is_prototype, read_use
@@ -59,8 +60,11 @@ class CallGraph:
 
     def _member_shape(self, name: str, unit: CppFile, record: str) -> str:
         shapes: set[str] = set()
+        declared = re.compile(rf"[\w>*&]\s*{re.escape(name)}\s*[;\[={{,:]")
         for home in self.project.with_word(name):
             if home is not unit and not self.project.connected(unit, home):
+                continue
+            if not declared.search(home.file.text):
                 continue
             structure = self.structure(home)
             for index in home.tokens.positions.get(name, ()):
@@ -99,9 +103,15 @@ class CallGraph:
         if known is None:
             known = []
             for unit in self.project.with_word(name):
-                known.extend(f for f in self.structure(unit).functions if f.name == name)
+                if name.startswith("operator") or may_define(unit.file.text, name):
+                    known.extend(f for f in self.structure(unit).functions if f.name == name)
             self._named[name] = known
         return known
+
+    def declarations_named(self, name: str) -> Iterator[Function]:
+        """Every declaration without a body of a kernel of that name in the tree."""
+        for unit in self.project.with_word(name):
+            yield from (found for found in self.structure(unit).declarations if found.name == name)
 
     def uses(self, name: str, also: str = "") -> list[Use]:
         """Uses of a name in the files that hold it (and `also`), declarations left out."""
@@ -111,11 +121,12 @@ class CallGraph:
             for unit in self.project.with_word(name):
                 if also and also not in unit.file.text:
                     continue
-                known.extend(self._uses_in(unit, name))
+                known.extend(self.uses_in(unit, name))
             self._uses[name, also] = known
         return known
 
-    def _uses_in(self, unit: CppFile, name: str) -> Iterator[Use]:
+    def uses_in(self, unit: CppFile, name: str) -> Iterator[Use]:
+        """Uses of a name in one file, macro bodies included, declarations and dead code left out."""
         structure = self.structure(unit)
         headers = {function.name_index for function in (*structure.functions, *structure.declarations)}
         for index in unit.tokens.positions.get(name, ()):
@@ -205,15 +216,6 @@ class CallGraph:
         close = sum(1 for part in function.scope if part and part in scope)
         strangers = sum(1 for part in function.scope if part and part not in scope)
         return possible, 4 * exact + 2 * close - strangers
-
-    @cached_property
-    def declarations(self) -> dict[str, list[Function]]:
-        """Kernel declarations without a body, by name, of the files that were read."""
-        table: dict[str, list[Function]] = {}
-        for structure in self._structures.values():
-            for function in structure.declarations:
-                table.setdefault(function.name, []).append(function)
-        return table
 
 
 def _is_shadow(use: Use) -> bool:

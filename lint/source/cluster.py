@@ -29,10 +29,16 @@ _CLUSTER_WORDS = (
     "cluster_sync", "multicast::cluster", "cluster_arrive", "block_rank_in_cluster",
 )  # fmt: skip
 
-
+_MAX_MACROS = 4  # macros that stand for macros; a cycle ends here
 # Attribute -> the argument that holds the size, None for all of them. The third launch bound is
-# `.maxclusterrank`: no launch may exceed it (CUDA C++ guide, "Launch Bounds").
-_ATTRIBUTES = (("__cluster_dims__", None), ("__block_size__", 1), ("__launch_bounds__", 2))
+# `.maxclusterrank`: no launch may exceed it (CUDA C++ guide, "Launch Bounds"). `cluster_dims` stands
+# in `__attribute__((…))`, what the first one is a macro for (host_defines.h).
+_ATTRIBUTES = (
+    ("__cluster_dims__", None),
+    ("cluster_dims", None),
+    ("__block_size__", 1),
+    ("__launch_bounds__", 2),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,52 +140,63 @@ class ClusterSizes:
                         return size
         return None
 
-    def _of_macros(self, header: AttributeList) -> Iterator[AttributeList]:
+    def _of_macros(self, around: AttributeList, depth: int = 0) -> Iterator[AttributeList]:
         """Macros in a header whose value holds an attribute: `#define PAIR __cluster_dims__(2, 1, 1)`."""
-        tokens, (first, last) = header.tokens, header.extent
-        for definition in self._attribute_macros:
+        tokens, (first, last) = around.tokens, around.extent
+        for definition in self._attribute_macros if depth < _MAX_MACROS else ():
             for index in tokens.positions.get(definition.name, ()):
-                if not first <= index < last or not self.graph.project.connected(header.unit, definition.unit):
-                    continue
-                close = tokens.match.get(index + 1, index + 1)
-                given = split_arguments(tokens, index + 2, close) if definition.parameters else []
-                known = {
-                    name: self.constants.value(parse_expression(tokens, part), header.unit, header.known)
-                    for name, part in zip(definition.parameters or (), given, strict=False)
-                }
-                body = definition.tokens
-                yield AttributeList(definition.unit, body, (0, len(body)), {**header.known, **known})
+                if first <= index < last and self.graph.project.connected(around.unit, definition.unit):
+                    inner = self._expanded(definition, around, index)
+                    yield inner
+                    yield from self._of_macros(inner, depth + 1)
+
+    def _expanded(self, definition: Definition, around: AttributeList, index: int) -> AttributeList:
+        """The value of a macro at its use, with the values of its arguments there."""
+        tokens, body = around.tokens, definition.tokens
+        given: list[list[int]] = []
+        if definition.parameters:
+            given = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
+        known = {
+            name: self.constants.value(parse_expression(tokens, part), around.unit, around.known)
+            for name, part in zip(definition.parameters or (), given, strict=False)
+        }
+        return AttributeList(definition.unit, body, (0, len(body)), {**around.known, **known})
 
     @cached_property
     def _attribute_macros(self) -> list[Definition]:
-        return [
-            definition
-            for unit in self.graph.project.with_word("__cluster_dims__")
-            for definition in unit.definitions
-            if "__cluster_dims__" in (definition.value or "") and self.graph.is_live(unit, definition.offset)
-        ]
+        """Macros that stand for an attribute, also by way of another macro."""
+        project = self.graph.project
+        found: dict[tuple[CppFile, int], Definition] = {}
+        words = [word for word, _ in _ATTRIBUTES]
+        for word in words:
+            for unit in project.with_word(word):
+                for definition in unit.definitions:
+                    if word not in (definition.value or "") or word not in definition.tokens.positions:
+                        continue
+                    if self.graph.is_live(unit, definition.offset):
+                        found[unit, definition.offset] = definition
+                        if definition.name not in words:
+                            words.append(definition.name)
+        return list(found.values())
 
-    def _declarations(self, kernel: Function) -> list[Function]:
-        for unit in self.graph.project.with_word(kernel.name):
-            self.graph.structure(unit)
-        declared = []
-        for unit in self.graph.project.with_word(kernel.name):
-            for declaration in self.graph.structure(unit).declarations:
-                if declaration.name == kernel.name and self.graph.project.connected(unit, kernel.unit):
-                    declared.append(declaration)
-        return declared
+    def _declarations(self, kernel: Function) -> Iterator[Function]:
+        for declaration in self.graph.declarations_named(kernel.name):
+            if self.graph.project.connected(declaration.unit, kernel.unit):
+                yield declaration
 
     def _attribute_at(self, attributes: AttributeList, word: str, argument: int | None) -> Size | None:
         tokens, unit, (first, last) = attributes.tokens, attributes.unit, attributes.extent
         for index in tokens.positions.get(word, ()):
             if not first <= index < last or not self.graph.is_live(unit, tokens.starts[index]):
                 continue
+            if tokens.texts[index + 1 : index + 2] != ["("]:
+                continue
             parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
             if argument is not None:
                 if len(parts) <= argument:
                     return None
                 inner = parts[argument]
-                if tokens.texts[inner[0]] == "(":
+                if inner and tokens.texts[inner[0]] == "(":
                     inner = inner[1:-1]
                 parts = split_arguments(tokens, inner[0], inner[-1] + 1) if inner else []
             line = unit.file.position(tokens.starts[index])[0]
@@ -199,8 +216,9 @@ class ClusterSizes:
     def _of_launch(self, launch: Launch, kernel: Function, launches: Launches) -> Size:
         shown = launch.tokens.source(launch.index, min(_launch_end(launch), launch.index + 40))
         here = Evidence("launch", launch.path, launch.line, shown)
-        known = self._template_values(kernel, launch)
-        attribute = self._attribute(kernel, known)
+        attribute = self._attribute(kernel, {})
+        if attribute is not None and attribute.verdict == "undecided":
+            attribute = self._attribute(kernel, self._template_values(kernel, launch))
         if attribute is not None and attribute.verdict != "undecided":
             return Size(attribute.verdict, attribute.reason, (*attribute.evidence, here))
         if launch.kind == "ex":

@@ -105,10 +105,13 @@ class Constants:
             }
             return values.pop() if len(values) == 1 else None
         found: set[int | None] = set()
-        homes = [unit] if name in unit.tokens.positions else []
+        written = re.compile(rf"{re.escape(name)}\s*[={{]")
+        homes = [unit] if written.search(unit.file.text) else []
         homes += [other for other in self.graph.project.with_word(name) if other is not unit]
         for home in homes:
             if home is not unit and (found or not self.graph.project.connected(unit, home)):
+                continue
+            if not written.search(home.file.text):
                 continue
             for index in home.tokens.positions.get(name, ()):
                 node = _constant_initialiser(home, index)

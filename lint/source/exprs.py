@@ -28,6 +28,9 @@ _TYPE_TOKENS = frozenset({"::", "*", "&", "&&", "<", ">", ",", "..."})
 # Levels of brackets, prefixes and right operands; each takes about six frames of Python's stack.
 _MAX_DEPTH = 60
 
+# Tokens that no template argument list holds outside of brackets.
+_NO_TEMPLATE = frozenset({";", ")", "]", "}", "=", "+=", "||", "?", "<<<"})
+
 
 @dataclass(frozen=True, slots=True)
 class Node:
@@ -111,15 +114,19 @@ def template_close(tokens: Tokens, index: int, last: int, *, expression: bool = 
             elif text == ">":
                 depth -= 1
                 if depth == 0:
-                    return place if _follows_template(tokens, place + 1, last, expression=expression) else None
+                    fits = _follows_template(tokens, place + 1, last, expression=expression)
+                    return place if fits else None
             elif text in ("(", "[", "{"):
                 place = tokens.match.get(place, stop)
-            elif text in (";", ")", "]", "}", "=", "+=", "||", "?", "<<<"):
-                return None
-            elif text == "&&" and (place + 1 >= stop or tokens.texts[place + 1] not in (">", ",", "...", ")")):
+            elif text in _NO_TEMPLATE or (text == "&&" and not _ends_type(tokens.texts[place + 1 : stop])):
                 return None
         place += 1
     return None
+
+
+def _ends_type(rest: list[str]) -> bool:
+    """Whether `&&` ends a type (`T &&>`, `T &&...`): in an expression an operand follows."""
+    return bool(rest) and rest[0] in (">", ",", "...", ")")
 
 
 def _follows_template(tokens: Tokens, index: int, last: int, *, expression: bool) -> bool:

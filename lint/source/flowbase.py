@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ptxguard.source.uses import Owner
 
 NEUTRAL = Flow("none", "a number that is no address")
+# The value that is being followed, met again inside its own definition (`p |= rank << 24`).
+CIRCLE = Flow("none", "the address itself")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +53,36 @@ class FlowBase:
     statements: Callable[[CppFile], list[AsmStatement]]
     doubt: Callable[[AsmStatement], str]
     _memo: dict[tuple[object, str, str], Flow] = field(default_factory=dict, repr=False)
+    _active: dict[tuple[object, str, str], int] = field(default_factory=dict, repr=False)
+    _lambdas: dict[Owner, list[variables.Lambda]] = field(default_factory=dict, repr=False)
+    _low: int = 1 << 60
     _depth: int = 0
     _steps: int = 0
+
+    def once(self, key: tuple[object, str, str], compute: Callable[[], Flow]) -> Flow:
+        """Compute a flow once; inside a circle of definitions the one in progress adds nothing.
+
+        A result that rests on one still in progress is not kept: seen from outside the circle it can be
+        more (two pointers that are swapped in a loop).
+        """
+        known = self._memo.get(key)
+        if known is not None:
+            return known
+        if key in self._active:
+            self._low = min(self._low, self._active[key])
+            return CIRCLE
+        place = self._active[key] = len(self._active)
+        outer, self._low = self._low, 1 << 60
+        try:
+            result = compute()
+        finally:
+            del self._active[key]
+        if self._low >= place:
+            self._memo[key] = result
+            self._low = outer
+        else:
+            self._low = min(self._low, outer)
+        return result
 
     def value(self, node: Node, frame: Frame) -> Flow:
         """Owner of the memory that the value of an expression points to."""

@@ -66,11 +66,23 @@ def union(flows: Sequence[Flow]) -> Flow:
     return flows[0] if flows else Flow("unknown", "nothing to follow")
 
 
+def _is_alignment(node: Node) -> bool:
+    """`~(x - 1)` or `-x`: the mask of an alignment whose value is not a constant in sight."""
+    if node.kind == "cast":
+        return _is_alignment(node.parts[0])
+    if node.kind != "unary":
+        return False
+    inner = node.parts[0]
+    while inner.kind == "cast":
+        inner = inner.parts[0]
+    one_less = inner.kind == "binary" and inner.text == "-" and inner.parts[1].text == "1"
+    return (node.text == "~" and one_less) or (node.text == "-" and inner.kind == "name")
+
+
 def mask_effect(operator: str, value: int | None, node: Node) -> str:
     """`keep` the owner, leave only an `offset`, address a `peer`, or `unknown`."""
     if value is None:
-        complement = node.kind == "unary" and node.text in ("~", "-")
-        return "keep" if operator == "&" and complement else "unknown"
+        return "keep" if operator == "&" and _is_alignment(node) else "unknown"
     bits = value & 0xFFFFFFFF
     if operator == "&":
         if bits >> 24 == 0xFF:

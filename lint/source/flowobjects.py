@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptxguard.finding import Evidence
 from ptxguard.source import variables
 from ptxguard.source.cuda import Function
 from ptxguard.source.flowfacts import Flow, union
@@ -63,32 +62,28 @@ class ObjectFlow(VariableFlow):
         """Owner of the object that a name stands for."""
         if node.text == "this":
             return self._this(frame)
-        for binding in self.all_bindings(node.text, frame):
-            if binding.kind == "shared":
-                return self._root(node.text, binding, frame)
-            if binding.kind in ("init", "range") and binding.reference and binding.node is not None:
-                return self.address(binding.node, frame)
-            if binding.kind in ("declare", "init", "range"):
-                return self.unknown(f"{node.text} is a variable in local memory", node, frame)
+        inner = self.lambda_of(node, frame)
+        if inner is not None:
+            return self.lambda_parameter(node.text, inner, frame, by_address=True)
+        flows = [flow for b in self.all_bindings(node.text, frame) if (flow := self._storage(b, node, frame))]
+        if flows:
+            return union(flows)
         parameter = self._parameter(node, frame, by_address=True)
         if parameter is None:
             return self._this_member(node, frame)
-        reference = self._is_reference(frame.owner, node.text) or not isinstance(frame.owner, Function)
-        return (
-            parameter
-            if reference
-            else self.unknown(f"{node.text} is a parameter passed by value", node, frame)
-        )
+        if self._is_reference(frame.owner, node.text) or not isinstance(frame.owner, Function):
+            return parameter
+        return self.unknown(f"{node.text} is a parameter passed by value", node, frame)
 
-    def _root(self, name: str, binding: variables.Binding, frame: Frame) -> Flow:
-        tokens, first, last = variables.body_of(frame.owner)
-        if not first <= binding.index < last:
-            tokens = frame.owner.unit.tokens
-        unit = frame.owner.unit
-        line = unit.file.position(tokens.starts[binding.index])[0]
-        text = f"{binding.type_text} {name}"
-        reason = f"{name} is __shared__ memory of the CTA ({unit.file.path}:{line})"
-        return Flow("local", reason, (Evidence("address", unit.file.path, line, text),))
+    def _storage(self, binding: variables.Binding, node: Node, frame: Frame) -> Flow | None:
+        """Where the object of one declaration lies; None for what declares nothing."""
+        if binding.kind == "shared":
+            return self.root(node.text, binding, frame)
+        if binding.kind in ("init", "range") and binding.reference and binding.node is not None:
+            return self.address(binding.node, frame)
+        if binding.kind in ("declare", "init", "range"):
+            return self.unknown(f"{node.text} is a variable in local memory", node, frame)
+        return None
 
     def _this_member(self, node: Node, frame: Frame) -> Flow:
         owner = frame.owner

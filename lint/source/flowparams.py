@@ -24,9 +24,6 @@ class ParameterFlow(FlowBase):
         if name in frame.arguments:
             given, home = frame.arguments[name]
             return self._argument(given, home, by_address=by_address)
-        inner = variables.lambda_around(owner, node.index) if node.index >= 0 else None
-        if inner is not None and any(parameter.name == name for parameter in inner.parameters):
-            return self._lambda_parameter(name, inner, frame, by_address=by_address)
         names = (
             [p.name for p in owner.parameters] if isinstance(owner, Function) else list(owner.parameter_names)
         )
@@ -47,10 +44,9 @@ class ParameterFlow(FlowBase):
 
     def _over_callers(self, owner: Owner, position: int, name: str, *, by_address: bool) -> Flow:
         key = (owner, name, f"callers {by_address}")
-        known = self._memo.get(key)
-        if known is not None:
-            return known
-        self._memo[key] = NEUTRAL
+        return self.once(key, lambda: self._all_callers(owner, position, name, by_address=by_address))
+
+    def _all_callers(self, owner: Owner, position: int, name: str, *, by_address: bool) -> Flow:
         callers = self.graph.callers(owner)
         flows: list[Flow] = []
         for use, sure in callers.calls:
@@ -73,8 +69,7 @@ class ParameterFlow(FlowBase):
             place = f"{owner.unit.file.path}:{owner.line}"
             flows.append(Flow("unknown", f"no caller of {owner.qualified} ({place}) is in the tree"))
         real = [flow for flow in flows if flow.owner != "none"]
-        known = self._memo[key] = union(real) if real else NEUTRAL
-        return known
+        return union(real) if real else NEUTRAL
 
     def _at_call(self, use: Use, owner: Owner, position: int, *, by_address: bool) -> Flow | None:
         """Owner of one argument at one call; None where that code runs in no kernel at all."""
@@ -85,9 +80,19 @@ class ParameterFlow(FlowBase):
             return NEUTRAL if default else Flow("unknown", f"argument not readable at {use.path}:{use.line}")
         return self._argument(use.arguments[position], Frame(use.owner), by_address=by_address)
 
-    def _lambda_parameter(
-        self, name: str, inner: variables.Lambda, frame: Frame, *, by_address: bool
-    ) -> Flow:
+    def lambda_of(self, node: Node, frame: Frame) -> variables.Lambda | None:
+        """The lambda whose parameter a name is: it hides every variable of the function around."""
+        known = self._lambdas.get(frame.owner)
+        if known is None:
+            known = self._lambdas[frame.owner] = variables.lambdas(frame.owner)
+        for inner in reversed(known):
+            names = [parameter.name for parameter in inner.parameters]
+            if node.text in names and inner.body[0] <= node.index < inner.body[1]:
+                return inner
+        return None
+
+    def lambda_parameter(self, name: str, inner: variables.Lambda, frame: Frame, *, by_address: bool) -> Flow:
+        """Owner of a lambda's parameter over its calls in the same function."""
         position = [parameter.name for parameter in inner.parameters].index(name)
         flows = []
         for use in self.graph.uses(inner.name) if inner.name else ():
@@ -102,19 +107,16 @@ class ParameterFlow(FlowBase):
         owner = frame.owner
         if not isinstance(owner, Function):
             return self.unknown("an object that is not followed", Node("name", "this"), frame)
-        key = (owner, "this", "object")
-        if key not in self._memo:
-            self._memo[key] = NEUTRAL
-            flows = []
-            for use, _ in self.graph.callers(owner).calls:
-                if use.receiver is not None and use.owner is not None:
-                    arrow = use.tokens.texts[use.index - 1] == "->"
-                    follow = self.value if arrow else self.address
-                    flows.append(follow(use.receiver, Frame(use.owner)))
-                elif use.owner is not None and use.owner is not owner and isinstance(use.owner, Function):
-                    flows.append(self._this(Frame(use.owner)))
-            real = [flow for flow in flows if flow.owner != "none"]
-            self._memo[key] = (
-                union(real) if real else Flow("unknown", f"no object of {owner.qualified} is in sight")
-            )
-        return self._memo[key]
+        return self.once((owner, "this", "object"), lambda: self._all_objects(owner))
+
+    def _all_objects(self, owner: Function) -> Flow:
+        flows = []
+        for use, _ in self.graph.callers(owner).calls:
+            if use.receiver is not None and use.owner is not None:
+                arrow = use.tokens.texts[use.index - 1] == "->"
+                follow = self.value if arrow else self.address
+                flows.append(follow(use.receiver, Frame(use.owner)))
+            elif use.owner is not None and use.owner is not owner and isinstance(use.owner, Function):
+                flows.append(self._this(Frame(use.owner)))
+        real = [flow for flow in flows if flow.owner != "none"]
+        return union(real) if real else Flow("unknown", f"no object of {owner.qualified} is in sight")

@@ -9,7 +9,7 @@ from ptxguard.source import variables
 from ptxguard.source.asmflow import asm_bindings, reads_own_rank
 from ptxguard.source.exprs import Node, parse_expression
 from ptxguard.source.flowbase import NEUTRAL, Frame
-from ptxguard.source.flowfacts import OWN_RANK, Flow, union
+from ptxguard.source.flowfacts import CONVERSIONS, OWN_RANK, Flow, union
 from ptxguard.source.flowparams import ParameterFlow
 
 if TYPE_CHECKING:
@@ -30,23 +30,20 @@ class VariableFlow(ParameterFlow):
 
     def variable(self, node: Node, frame: Frame) -> Flow:
         """Owner of what a variable's value points to; an array decays to its own address."""
+        inner = self.lambda_of(node, frame)
+        if inner is not None:
+            return self.lambda_parameter(node.text, inner, frame, by_address=False)
         key = (frame if frame.arguments else frame.owner, node.text, "value")
-        known = self._memo.get(key)
-        if known is None:
-            self._memo[key] = NEUTRAL  # a variable defined by itself adds nothing (`p = p + 1`)
-            known = self._memo[key] = self._variable(node, frame)
-        return known
+        return self.once(key, lambda: self._variable(node, frame))
 
     def _variable(self, node: Node, frame: Frame) -> Flow:
         flows: list[Flow] = []
         found = self.all_bindings(node.text, frame)
         for binding in found:
             if binding.kind == "shared" or (binding.rank and binding.kind in ("declare", "init")):
-                if binding.kind == "shared" and (binding.rank or _is_record(binding.type_text)):
-                    return self.address(node, frame)
-                if binding.kind == "shared":
-                    return self.unknown("the address is itself loaded from shared memory", node, frame)
-            flow = self._bound_value(binding, node, frame)
+                flow: Flow | None = self._array_value(binding, node, frame)
+            else:
+                flow = self._bound_value(binding, node, frame)
             if flow is not None:
                 flows.append(flow)
         declared = any(binding.kind in ("declare", "init", "range") for binding in found)
@@ -62,6 +59,25 @@ class VariableFlow(ParameterFlow):
             return NEUTRAL
         return self.unknown(f"no definition of {node.text} is in sight", node, frame)
 
+    def _array_value(self, binding: variables.Binding, node: Node, frame: Frame) -> Flow:
+        """An array decays to its own address; a word in shared memory holds an address that was stored."""
+        if binding.kind != "shared":
+            return self.unknown(f"{node.text} is an array in local memory", node, frame)
+        if binding.rank or _is_record(binding.type_text):
+            return self.root(node.text, binding, frame)
+        return self.unknown("the address is itself loaded from shared memory", node, frame)
+
+    def root(self, name: str, binding: variables.Binding, frame: Frame) -> Flow:
+        """The `__shared__` object that proves an address local."""
+        tokens, first, last = variables.body_of(frame.owner)
+        if not first <= binding.index < last:
+            tokens = frame.owner.unit.tokens
+        unit = frame.owner.unit
+        line = unit.file.position(tokens.starts[binding.index])[0]
+        text = f"{binding.type_text} {name}"
+        reason = f"{name} is __shared__ memory of the CTA ({unit.file.path}:{line})"
+        return Flow("local", reason, (Evidence("address", unit.file.path, line, text),))
+
     def _bound_value(self, binding: variables.Binding, node: Node, frame: Frame) -> Flow | None:
         if binding.kind == "update" and binding.node is not None:
             pair = Node("binary", binding.extra[:-1], (node, binding.node), binding.index)
@@ -76,7 +92,9 @@ class VariableFlow(ParameterFlow):
 
     def _changed_by_call(self, binding: variables.Binding, frame: Frame) -> Flow | None:
         """What a function in the tree writes into a variable passed by reference or by address."""
-        flows = []
+        flows: list[Flow] = []
+        if binding.extra in CONVERSIONS or binding.extra.endswith("_cast"):
+            return None
         for function in self.graph.functions_named(binding.extra):
             if binding.position >= len(function.parameters):
                 continue

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ptxguard.source.macros import MacroTable
 
 _CONDITION = re.compile(r"#\s*(\w+)\s*(.*)", re.DOTALL)
+_UNDEFINED = re.compile(r"#\s*(?:ifndef\s+(\w+)|if\s*!\s*defined\s*\(?\s*(\w+)\s*\)?)\s*")
 _DEFINE = re.compile(r"#\s*define\s+(\w+)(\(([^()]*)\))?\s*([\s\S]*)")
 
 
@@ -53,10 +54,27 @@ class Guard:
         """1-based line of the directive."""
         return self.unit.file.position(self.offset)[0]
 
+    @cached_property
+    def is_include_guard(self) -> bool:
+        """`#ifndef NAME` directly around `#define NAME` without a value: taken at the first include."""
+        words = self.text[1:].split()
+        if words[:1] != ["ifndef"] or len(words) < 2:
+            return False
+        definitions = self.unit.definitions_by_name.get(words[1], [])
+        return any(definition.guard is self and definition.value == "" for definition in definitions)
+
+    @property
+    def tests_only(self) -> str:
+        """NAME of `#ifndef NAME` or `#if !defined(NAME)`: what follows is a default; "" for other tests."""
+        found = _UNDEFINED.fullmatch(self.text)
+        return (found[1] or found[2]) if found else ""
+
     def own_value(self, world: World) -> Value:
         """Value of this directive's own expression; 1 for `#else`."""
         found = _CONDITION.match(self.text)
         name, rest = (found[1], found[2]) if found is not None else ("", "")
+        if self.is_include_guard:
+            return Value(1)
         macros = world.macros_at(self.unit, self.offset)
         if name in ("if", "elif"):
             return evaluate(rest, macros)
@@ -164,6 +182,12 @@ class CppFile:
         index = bisect_right(starts, offset) - 1
         return guards[index] if index >= 0 else None
 
+    def other_branches(self, guard: Guard) -> list[Guard]:
+        """The other branches of the same `#if`, in order."""
+        everything = {other for other in self._scan[1] if other is not None}
+        found = [other for other in everything if other in guard.before or guard in other.before]
+        return sorted(found, key=lambda other: other.offset)
+
     def unended(self) -> list[tuple[int, str]]:
         """Offset and text of every literal or comment that never ends."""
         return [(start, self.file.text[start:end]) for kind, start, end in self.skeleton if kind == BAD]
@@ -238,13 +262,18 @@ class World:
     table: MacroTable
     _memo: dict[Guard, Value] = field(default_factory=dict, repr=False)
     _taken: dict[Guard, Value] = field(default_factory=dict, repr=False)
+    _texts: dict[str, Value] = field(default_factory=dict, repr=False)
 
     def memo(self, guard: Guard) -> Value:
         """Value of a guard's own expression, computed once."""
         value = self._memo.get(guard)
         if value is None:
+            value = self._texts.get(guard.text)
+        if value is None:
             self._memo[guard] = UNKNOWN  # a definition that asks for itself learns nothing
             value = self._memo[guard] = guard.own_value(self)
+            if self.table.is_placeless(guard.text):
+                self._texts[guard.text] = value
         return value
 
     def holds(self, guard: Guard | None) -> Value:

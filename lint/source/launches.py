@@ -111,7 +111,7 @@ class Launches:
 def find_launches(graph: CallGraph, kernel: Function) -> Launches:
     """Launches of a kernel over the whole tree."""
     search = _Search(graph, kernel)
-    declared = [d for d in graph.declarations.get(kernel.name, []) if d is not kernel]
+    declared = list(graph.declarations_named(kernel.name))
     for use in graph.uses(kernel.name):
         if not _reachable(graph, use, kernel, declared):
             continue

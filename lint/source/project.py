@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
@@ -14,11 +15,13 @@ from ptxguard.source.lexer import ASM_WORDS
 from ptxguard.source.macros import MacroTable
 from ptxguard.source.pieces import Resolver, call_arguments
 from ptxguard.source.tokens import RAW
+from ptxguard.source.tree import shown_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from ptxguard.arch import Target
+    from ptxguard.builds import Builds
     from ptxguard.source.guards import Definition
     from ptxguard.source.pieces import Argument
     from ptxguard.source.tree import Tree, TreeFile
@@ -46,9 +49,10 @@ class Project:
     defines: Mapping[str, str | None]
     _cpp: dict[TreeFile, list[CppFile]] = field(default_factory=dict, repr=False)
     _definitions: dict[str, list[Definition]] = field(default_factory=dict, repr=False)
-    _worlds: dict[tuple[Target | None, tuple[int, int]], World] = field(default_factory=dict, repr=False)
+    _worlds: dict[object, World] = field(default_factory=dict, repr=False)
     _reach: dict[TreeFile, frozenset[TreeFile]] = field(default_factory=dict, repr=False)
     _owner: dict[CppFile, TreeFile] = field(default_factory=dict, repr=False)
+    _words: dict[str, list[CppFile]] = field(default_factory=dict, repr=False)
     _unreadable: dict[TreeFile, PtxguardError] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -64,18 +68,28 @@ class Project:
                 self._unreadable[file] = error
         return loaded
 
+    @cached_property
+    def builds(self) -> Builds:
+        """What the build files of the tree say."""
+        from ptxguard.builds import BuildFile, Builds  # a tree without findings never reads them
+
+        names = self.tree.build_files
+        return Builds([BuildFile(name, shown_path(name)) for name in names])
+
     def unreadable(self, file: TreeFile) -> PtxguardError | None:
         """Why a file could not be read, or None."""
         return self._unreadable.get(file)
 
-    def with_word(self, word: str) -> Iterator[CppFile]:
+    def with_word(self, word: str) -> list[CppFile]:
         """Files (and code inside their raw strings) that hold a name, found by a byte search."""
-        needle = word.encode("utf-8")
-        for file, data in self._cpp_files:
-            if needle in data:
-                for unit in self.units(file):
-                    if word in unit.file.text:
-                        yield unit
+        known = self._words.get(word)
+        if known is None:
+            needle = word.encode("utf-8")
+            holders = [file for file, data in self._cpp_files if needle in data]
+            known = self._words[word] = [
+                u for file in holders for u in self.units(file) if word in u.file.text
+            ]
+        return known
 
     def units(self, file: TreeFile) -> list[CppFile]:
         """The file as C++, and each raw string in it that holds device code as a file of its own."""
@@ -106,11 +120,10 @@ class Project:
         known = self._definitions.get(name)
         if known is None:
             known = []
-            pattern = re.compile(rb"#[ \t]*(?:define|undef)[ \t]+" + re.escape(name.encode()) + rb"\b")
-            for file, data in self._cpp_files:
-                if name.encode() in data and pattern.search(data):
-                    for unit in self.units(file):
-                        known.extend(unit.definitions_by_name.get(name, ()))
+            pattern = re.compile(rf"#[ \t]*(?:define|undef)[ \t]+{re.escape(name)}\b")
+            for unit in self.with_word(name):
+                if pattern.search(unit.file.text):
+                    known.extend(unit.definitions_by_name.get(name, ()))
             self._definitions[name] = known
         return known
 
@@ -119,11 +132,22 @@ class Project:
         """Macro definitions of the tree, weighed by their guards."""
         return MacroTable(self.definitions, self.connected)
 
-    def world(self, target: Target | None, toolkit: tuple[int, int]) -> World:
-        """The world of a target and a toolkit, one object each so that what it computes is kept."""
-        key = (target, toolkit)
+    def world(
+        self,
+        target: Target | None,
+        toolkit: tuple[int, int],
+        more: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> World:
+        """The world of a target and a toolkit, one object each so that what it computes is kept.
+
+        Args:
+            target: device target, or None for the host pass.
+            toolkit: (major, minor).
+            more: macros beside those of the user, who comes first.
+        """
+        key = (target, toolkit, tuple(sorted(more.items(), key=repr)))
         if key not in self._worlds:
-            self._worlds[key] = World(target, toolkit, self.defines, self.macros)
+            self._worlds[key] = World(target, toolkit, {**more, **self.defines}, self.macros)
         return self._worlds[key]
 
     @cached_property
@@ -254,8 +278,12 @@ def _embedded(unit: CppFile) -> list[CppFile]:
 
 
 def check_text(unit: CppFile) -> list[PtxguardError]:
-    """Literals and comments that never end, unless they stand under `#if 0`."""
+    """Conditionals, literals and comments that never end; literals under `#if 0` do not count."""
     problems: list[PtxguardError] = []
+    last = unit.guard_at(len(unit.file.text))
+    if last is not None:
+        message = f"{last.text} has no #endif"
+        problems.append(ParseError(message, path=unit.file.path, line=last.line, column=1))
     for offset, text in unit.unended():
         guard = unit.guard_at(offset)
         while guard is not None and guard.text[1:].split() != ["if", "0"]:

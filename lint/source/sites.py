@@ -13,6 +13,7 @@ from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.finding import Evidence, KernelPlace
 from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
+from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
@@ -26,13 +27,18 @@ from ptxguard.source.reach import Reach, Reaches
 if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.location import JoinedText, Span
-    from ptxguard.model import BulkCopy, Instruction
+    from ptxguard.model import AsmCode, BulkCopy, Instruction
     from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.lexer import Condition
     from ptxguard.source.project import Project
     from ptxguard.source.tree import TreeFile
     from ptxguard.source.uses import Owner
+    from ptxguard.source.wrappersites import WrapperSites
 
 _COPY_WORD = "cp.async.bulk"
+_MAPPINGS = ("mapa", "map_shared_rank", "set_block_rank", "<< 24", "0x1000000", "0xFEFFFFFF")
+# The largest file seen holds 35; a generator that writes more gets an error entry instead of an endless run.
+MAX_COPIES = 1000
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
 _OTHER_MACHINE = re.compile(r"\s*(?:s_|v_|ds_|buffer_|flat_|global_load|global_store|image_|scratch_)\w+")
 _DEVICE_WORDS = ("__device__", "__global__", "DEVICE", "KERNEL")
@@ -48,6 +54,7 @@ class SiteFinder:
         cuda_min: oldest toolkit, or None.
         public: globs of public headers.
         errors: asm text that is no PTX, statements that cannot be taken apart.
+        codes: statements whose operands deserve a closer look.
     """
 
     project: Project
@@ -55,6 +62,7 @@ class SiteFinder:
     cuda_min: tuple[int, int] | None
     public: tuple[str, ...]
     errors: list[PtxguardError] = field(default_factory=list)
+    codes: list[AsmCode] = field(default_factory=list)
     _statements: dict[CppFile, list[AsmStatement]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -80,7 +88,8 @@ class SiteFinder:
         return ClusterSizes(self.graph, self._constants)
 
     @cached_property
-    def _flow(self) -> AddressFlow:
+    def flow(self) -> AddressFlow:
+        """Follows addresses."""
         return AddressFlow(self.graph, self._constants, self.live_statements, self.guards.doubt)
 
     # PTX files ------------------------------------------------------------------------------------
@@ -97,6 +106,24 @@ class SiteFinder:
         return sites_of_ptx(file.source(), self.targets)
 
     # C++ ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _codes(self) -> AsmCodes:
+        return AsmCodes(self)
+
+    @cached_property
+    def _wrappers(self) -> WrapperSites:
+        from ptxguard.source.wrappersites import WrapperSites  # few trees hold wrappers
+
+        return WrapperSites(self)
+
+    def of_wrappers(self, unit: CppFile) -> list[CopySite]:
+        """Library calls of a C++ file that hide a bulk copy."""
+        return self._wrappers.of_unit(unit)
+
+    def is_public(self, path: str) -> bool:
+        """Whether a file is declared to have callers outside of the tree."""
+        return any(fnmatch.fnmatch(path, glob) for glob in self.public)
 
     def statements(self, unit: CppFile) -> list[AsmStatement]:
         """Asm statements of a file in all their variants; malformed ones become errors."""
@@ -121,7 +148,14 @@ class SiteFinder:
         """Bulk copies of a C++ file."""
         found: dict[tuple[int, int, str], CopySite] = {}
         for statement in self.statements(unit):
+            if len(found) > MAX_COPIES:
+                message = f"more than {MAX_COPIES} bulk copies in one file; those from here on are not judged"
+                self.errors.append(ParseError(message, path=unit.file.path, line=statement.line))
+                break
             instructions = self._instructions(statement)
+            code = self._codes.of(statement)
+            if code is not None:
+                self.codes.append(code)
             for instruction in instructions:
                 copy = forms.read_bulk_copy(instruction)
                 if copy is None:
@@ -191,20 +225,37 @@ class SiteFinder:
             ),
             evidence=(here, *self.guards.evidence(statement)),
             space_spans=self._space_spans(statement, copy),
-            public=any(fnmatch.fnmatch(pieces[0].path, glob) for glob in self.public),
+            public=self.is_public(pieces[0].path),
             cta_form_missing_below=self.guards.cta_form_missing_below(statement, copy),
         )
-        if owner is None:
-            return site
-        return self._judged(site, statement, instructions, owner)
+        if owner is not None:
+            address = StatementFlow(statement, instructions, owner, self.flow).address(copy)
+            site = self.judge(site, owner, address)
+        return self.with_build(site, self.guards.conditions_of(statement))
 
-    def _judged(
-        self, site: CopySite, statement: AsmStatement, instructions: tuple[Instruction, ...], owner: Owner
-    ) -> CopySite:
+    def with_build(self, site: CopySite, conditions: list[Condition]) -> CopySite:
+        """A site that may become a syscall, with what the project's build files say of its targets."""
+        reached = [
+            target
+            for target in self.targets
+            if site.on_target[target.name] == "syscall" and site.targets[target.name] != "excluded"
+        ]
+        if not reached:
+            return site
+        from ptxguard.builds import judge  # a tree without such a site never reads build files
+
+        paths = [place.path for place in site.kernels if place.path is not None] or [site.span.path]
+        build = judge(self.project.builds, paths, reached)
+        shipped = tuple(target for target in build.ptx_targets if self.guards.compiles(target, conditions))
+        return replace(site, build=replace(build, ptx_targets=shipped))
+
+    def judge(self, site: CopySite, owner: Owner, address: AddressVerdict) -> CopySite:
+        """A site of a function or macro with its kernels, cluster size and addresses."""
         reach = self._reaches.of(owner)
         cluster = self._cluster(owner, reach)
-        address = StatementFlow(statement, instructions, owner, self._flow).address(site.copy)
         kernels = [reached.kernel for reached in reach.kernels]
+        if address.destination == "unknown" and cluster.launches_in_sight:
+            cluster = self._doubted(cluster, owner, kernels)
         chain: list[Evidence] = []
         for reached in reach.kernels:
             chain.extend(step for step in reached.chain if step not in chain)
@@ -237,6 +288,17 @@ class SiteFinder:
             evidence = (*verdict.evidence, Evidence("call", path, line, reason))
             return ClusterVerdict("undecided", f"{reason} ({path}:{line})", evidence)
         return verdict
+
+    def _doubted(self, cluster: ClusterVerdict, owner: Owner, kernels: list[Function]) -> ClusterVerdict:
+        """Launches prove nothing about an unknown address in code that maps addresses to other CTAs."""
+        for unit in {one.unit for one in (owner, *kernels)}:
+            for word in _MAPPINGS:
+                if word in unit.file.text:
+                    reason = (
+                        f"{cluster.reason}; but {unit.file.path} uses {word}, and the address is not followed"
+                    )
+                    return replace(cluster, reason=reason, launches_in_sight=False)
+        return cluster
 
     def _uses_setmaxnreg(self, kernel: Function) -> bool:
         """Whether the kernel, or a helper in its file, uses `setmaxnreg` (ptxas info C7506)."""

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import accumulate
 
 IDENT, NUMBER, STRING, RAW, CHAR, PUNCT, DIRECTIVE, BAD = range(8)
 
@@ -98,9 +99,12 @@ class Tokens:
 
 def tokenize(text: str, start: int = 0, end: int | None = None) -> Tokens:
     """All tokens from `start` to `end`; comments and white space are dropped."""
+    stop = len(text) if end is None else end
+    if text.find('R"', start, stop) < 0:
+        return _tokenize_fast(text, start, stop)
     tokens = Tokens(text)
     kinds, texts, starts = tokens.kinds, tokens.texts, tokens.starts
-    for found in _TOKEN.finditer(text, start, len(text) if end is None else end):
+    for found in _TOKEN.finditer(text, start, stop):
         group = found.lastgroup
         if group is None:
             continue
@@ -110,28 +114,97 @@ def tokenize(text: str, start: int = 0, end: int | None = None) -> Tokens:
     return tokens
 
 
-# Only what can hide code from a search: the rest of the text is passed over at the speed of `re`.
-# The R of a name (`DIR"…"`) opens no raw string, the separator of a number (`1'000`) no character.
-_SKELETON = re.compile(
+# The same tokens as `_TOKEN` without groups and without gaps: `findall` then runs at the speed of C. Raw
+# strings need a group for their delimiter, so texts that hold one take the other way.
+_PIECE = re.compile(
     r"""
-    //(?:[^\n\\]|\\\r?\n|\\)*+
+    ^[ \t]*+\#(?:[^\n\\/"']|\\\r?\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|//[^\n\\]*+|"(?:[^"\\\n]|\\.)*+"
+      |'(?:[^'\\\n]|\\.)*+'|[\\/"'])*+
+  | [^\S\n]++ | \n++
+  | (?!(?:u8|[uUL])?["'])[A-Za-z_$\u0080-\U0010ffff][\w$]*+
+  | //(?:[^\n\\]|\\\r?\n|\\)*+
   | /\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/
-  | (?P<raw>R(?:(?<![\w$]R)|(?<=\b[uUL]R)|(?<=\bu8R))"(?P<delim>[^()\\\s]{0,16})\((?s:.*?)\)(?P=delim)")
-  | (?P<string>"(?:[^"\\\n]|\\(?:\r\n|[\s\S]))*+")
-  | (?P<char>'(?:(?<![0-9A-Za-z_]')|(?<=\b[uUL]')|(?<=\bu8'))(?:[^'\\\n]|\\.)*+')
-  | (?P<directive>^[ \t]*+\#(?:[^\n\\/"']|\\\r?\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|//[^\n\\]*+
-      |"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|[\\/"'])*+)
-  | (?P<bad>/\*|R(?:(?<![\w$]R)|(?<=\b[uUL]R)|(?<=\bu8R))"|")
+  | (?:u8|[uUL])?"(?:[^"\\\n]|\\(?:\r\n|[\s\S]))*+"
+  | \.?[0-9](?:'?[\w.]|(?<=[eEpP])[+-])*+
+  | (?:u8|[uUL])?'(?:[^'\\\n]|\\.)*+'
+  | /\*|(?:u8|[uUL])?"
+  | <<<|\.\.\.|::|->\*?|<<=|[-+*/%&|^!=<>]=|<<|\+\+|--|&&|\|\||\#\#
+  | [\s\S]
     """,
     re.VERBOSE | re.MULTILINE,
 )
+_SKIP, _LOOK = -1, -2
+_FIRST: dict[str, int] = dict.fromkeys("{}()[];:,<>?~!+-*%&|^=@", PUNCT) | dict.fromkeys("0123456789", NUMBER)
+_FIRST |= dict.fromkeys("\n\r\f\v\\", _SKIP) | dict.fromkeys(" \t/.#uUL\"'", _LOOK)
 
-_SKELETON_KINDS = {None: -1, "raw": RAW, "string": STRING, "char": CHAR, "directive": DIRECTIVE, "bad": BAD}
+
+def _tokenize_fast(text: str, start: int, stop: int) -> Tokens:
+    pieces = _PIECE.findall(text, start, stop)
+    starts = list(accumulate(map(len, pieces), initial=start))
+    first = _FIRST.get
+    kinds = [first(piece[0], IDENT) for piece in pieces]
+    for index, kind in enumerate(kinds):
+        if kind == _LOOK:
+            kinds[index] = _look(pieces[index])
+    kept = [index for index, kind in enumerate(kinds) if kind >= 0]
+    return Tokens(text, [kinds[i] for i in kept], [pieces[i] for i in kept], [starts[i] for i in kept])
+
+
+def _look(piece: str) -> int:
+    """Kind of a piece whose first character does not tell."""
+    head = piece[0]
+    if head in " \t":
+        return _SKIP if piece.isspace() else DIRECTIVE
+    if head == "/":
+        return BAD if piece == "/*" else _SKIP if piece[1:2] in ("/", "*") else PUNCT
+    if head == ".":
+        return NUMBER if piece[1:2].isdigit() else PUNCT
+    if head == "#":
+        return PUNCT if piece in ("#", "##") else DIRECTIVE
+    if piece[-1] in "\"'":
+        lone = piece.strip("uUL8")
+        if lone == "'":
+            return _SKIP
+        return (BAD if len(lone) == 1 else STRING) if piece[-1] == '"' else CHAR
+    return IDENT
+
+
+# Only what can hide code from a search. The pattern starts with a set of characters, so that `re` passes over
+# the rest of the text at the speed of a byte search; look-behinds then tell which character it was.
+_SKELETON = re.compile(
+    r"""
+    [/"'\#R](?:
+        (?<=/)/(?:[^\n\\]|\\\r?\n|\\)*+
+      | (?<=/)\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/
+      | (?<=")(?P<string>(?:[^"\\\n]|\\(?:\r\n|[\s\S]))*+")
+      | (?<=\#)(?P<directive>(?:[^\n\\/"']|\\\r?\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/|//[^\n\\]*+
+          |"(?:[^"\\\n]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'|[\\/"'])*+)
+      | (?<=')(?:(?<![0-9A-Za-z_]')|(?<=\b[uUL]')|(?<=\bu8'))(?P<char>(?:[^'\\\n]|\\.)*+')
+      | (?<=R)(?:(?<![\w$]R)|(?<=\b[uUL]R)|(?<=\bu8R))
+          (?P<raw>"(?P<delim>[^()\\\s]{0,16})\((?s:.*?)\)(?P=delim)")
+      | (?<=/)(?P<bad_comment>\*)
+      | (?<=R)(?:(?<![\w$]R)|(?<=\b[uUL]R)|(?<=\bu8R))(?P<bad_raw>")
+      | (?<=")(?P<bad_string>)
+    )
+    """,
+    re.VERBOSE,
+)
+
+_SKELETON_KINDS = {
+    None: -1, "raw": RAW, "string": STRING, "char": CHAR, "directive": DIRECTIVE,
+    "bad_comment": BAD, "bad_raw": BAD, "bad_string": BAD,
+}  # fmt: skip
 
 
 def skeleton(text: str) -> list[tuple[int, int, int]]:
     """(kind, start, end) of every comment (kind -1), literal, directive and unended literal or comment."""
-    return [(_SKELETON_KINDS[m.lastgroup], m.start(), m.end()) for m in _SKELETON.finditer(text)]
+    found = []
+    for match in _SKELETON.finditer(text):
+        kind, start = _SKELETON_KINDS[match.lastgroup], match.start()
+        if kind == DIRECTIVE and text[text.rfind("\n", 0, start) + 1 : start].strip(" \t\ufeff"):
+            continue  # a `#` inside a line is no directive
+        found.append((kind, start, match.end()))
+    return found
 
 
 def statement_tokens(text: str, start: int, limit: int = 20000) -> Tokens | None:

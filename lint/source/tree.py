@@ -43,6 +43,20 @@ _VENDOR_NAMES = frozenset(
         "node_modules",
     }
 )
+# Files that may say for which targets the project is built.
+_BUILD_ENDINGS = frozenset([".py", ".cmake", ".mk", ".sh", ".yml", ".yaml", ".bzl", ".toml"])
+_BUILD_NAMES = (
+    "CMakeLists.txt",
+    "CMakePresets.json",
+    "Makefile",
+    "GNUmakefile",
+    "Dockerfile",
+    "meson.build",
+    ".gitmodules",  # which version of a library is built
+)
+# Flags in tests and documents are not those of the build.
+_NO_BUILD = frozenset({"test", "tests", "testing", "docs", "doc"})
+_COMPILE_COMMANDS = ("compile_commands.json", f"build{os.sep}compile_commands.json")
 _SKIPPED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__"})
 
 
@@ -87,7 +101,13 @@ class TreeFile:
                 if size > limit:
                     message = f"{size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude the file"
                     raise ParseError(message, path=self.shown, line=1)
-                self._data = Path(self.real).read_bytes()
+                data = Path(self.real).read_bytes()
+                # Searches are for UTF-8 bytes, so text in UTF-16 is kept as UTF-8 beside its encoding.
+                if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
+                    text, encoding = decode(data, self.shown)
+                    self._source = SourceFile(self.shown, text, encoding)
+                    data = text.encode("utf-8", "surrogatepass")
+                self._data = data
             except OSError as error:
                 reason = error.strerror or str(error)
                 raise ParseError(f"cannot be read: {reason}", path=self.shown) from None
@@ -147,10 +167,12 @@ class Tree:
     Attributes:
         files: candidates in path order, reported ones and evidence.
         errors: what could not be listed.
+        build_files: real paths of files that may say how the project is built.
     """
 
     files: list[TreeFile]
     errors: list[PtxguardError]
+    build_files: tuple[str, ...] = ()
 
     def reported(self) -> Iterator[TreeFile]:
         """Files whose findings are asked for."""
@@ -165,18 +187,20 @@ def read_tree(paths: Sequence[str]) -> Tree:
     """
     found: dict[str, TreeFile] = {}
     errors: list[PtxguardError] = []
+    build_files: set[str] = set()
     for path in paths:
         if not os.path.lexists(path):
             errors.append(ParseError("no such file or directory", path=shown_path(path)))
             continue
-        for file in _files_of(path, errors):
+        for file in _files_of(path, errors, build_files):
             known = found.get(file.real)
             if known is None:
                 found[file.real] = file
             else:
                 known.reported |= file.reported
                 known.named |= file.named
-    return Tree(sorted(found.values(), key=lambda file: file.shown), errors)
+    files = sorted(found.values(), key=lambda file: file.shown)
+    return Tree(files, errors, tuple(sorted(build_files)))
 
 
 def shown_path(path: str) -> str:
@@ -188,7 +212,7 @@ def shown_path(path: str) -> str:
     return relative.replace(os.sep, "/")
 
 
-def _files_of(path: str, errors: list[PtxguardError]) -> Iterator[TreeFile]:
+def _files_of(path: str, errors: list[PtxguardError], build_files: set[str]) -> Iterator[TreeFile]:
     real = os.path.realpath(path)
     folder = real if os.path.isdir(real) else os.path.dirname(real)
     root = _git_root(folder)
@@ -199,8 +223,15 @@ def _files_of(path: str, errors: list[PtxguardError]) -> Iterator[TreeFile]:
     vendored_ok = _is_vendored(os.path.relpath(real, root or folder))
     if not os.path.isdir(real):
         yield TreeFile(real, shown_path(real), reported=True, named=True)
+    for name in (f"{root or folder}{os.sep}{place}" for place in _COMPILE_COMMANDS):
+        if os.path.isfile(name):  # made by a build, and so ignored by git
+            build_files.add(name)
     for name in listed:
         ending = os.path.splitext(name)[1].lower()
+        if ending in _BUILD_ENDINGS or name.rpartition(os.sep)[2].startswith(_BUILD_NAMES):
+            parts = os.path.relpath(name, root or folder).split(os.sep)
+            if _NO_BUILD.isdisjoint(parts) and (vendored_ok or _VENDOR_NAMES.isdisjoint(parts)):
+                build_files.add(name)
         inside = os.path.isdir(real) and name.startswith(prefix)
         if name == real or not _may_hold_code(name, ending):
             continue
@@ -254,7 +285,7 @@ def _git_files(root: str, errors: list[PtxguardError]) -> list[str] | None:
         name = os.path.join(root, os.fsdecode(raw).replace("/", os.sep)).rstrip(os.sep)
         if os.path.isdir(name) and not os.path.islink(name):  # a submodule: evidence
             files.extend(_walk(name, errors))
-        elif os.path.lexists(name):  # a tracked file may be deleted in the working tree
+        elif os.path.exists(name):  # a tracked file may be deleted, a link may dangle
             files.append(name)
     return files
 
@@ -267,7 +298,8 @@ def _walk(folder: str, errors: list[PtxguardError]) -> list[str]:
     files: list[str] = []
     for place, folders, names in os.walk(folder, onerror=failed):
         folders[:] = [name for name in folders if name not in _SKIPPED_NAMES]
-        files.extend(os.path.join(place, name) for name in names)
+        paths = (os.path.join(place, name) for name in names)
+        files.extend(path for path in paths if os.path.exists(path))  # a dangling link holds nothing
     return files
 
 
