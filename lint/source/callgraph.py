@@ -69,12 +69,11 @@ class CallGraph:
             structure = self.structure(home)
             for index in home.tokens.positions.get(name, ()):
                 around = structure.record_at(index)
-                if (
-                    around is None
-                    or structure.enclosing(index) is not None
-                    or (record and around[0] != record)
-                ):
+                function = structure.enclosing(index)
+                if around is None or (record and around[0] != record):
                     continue
+                if function is not None and around[1] < function.body[0]:
+                    continue  # a variable of a method, not a member
                 shape = declared_shape(home.tokens.texts, index)
                 if shape:
                     shapes.add(shape)
