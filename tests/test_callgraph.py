@@ -137,6 +137,16 @@ def test_namespaces_tell_functions_apart(tmp_path, call, kernels):
 
 
 @pytest.mark.parametrize(("call", "kernels"), [("A::load(1, 0, 2)", ["k"]), ("B::load(1, 0, 2)", [])])
+def test_a_named_class_outranks_fitting_types(tmp_path, call, kernels):
+    text = (
+        f"template <class T> struct A {{ static __device__ void load(T dst, const void *src, unsigned bar) {{ {BODY} }} }};\n"
+        "struct B { __device__ static void load(unsigned, const void *, unsigned) {} };\n"
+        f"__global__ void k(unsigned u) {{ {call.replace('A', 'A<unsigned>').replace('1', 'u')}; }}\n"
+    )
+    assert reached(tmp_path, text) == kernels
+
+
+@pytest.mark.parametrize(("call", "kernels"), [("A::load(1, 0, 2)", ["k"]), ("B::load(1, 0, 2)", [])])
 def test_static_members_of_two_classes(tmp_path, call, kernels):
     text = (
         f"struct A {{ static {LOAD} }};\nstruct B {{ __device__ static void load(unsigned, const void *, unsigned) {{}}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxguard.source.cuda import Function, Structure, read_structure
+from ptxguard.source.functors import makes_object, object_uses
 from ptxguard.source.quicklook import may_define
 from ptxguard.source.tokens import IDENT
 from ptxguard.source.types import argument_fits, argument_type, declared_shape
@@ -153,23 +154,28 @@ class CallGraph:
     def _find_callers(self, owner: Owner) -> Callers:
         found = Callers()
         record = owner.scope[-1] if isinstance(owner, Function) and owner.in_record and owner.scope else ""
-        static = bool(record) and owner.name != "operator()"
-        name = owner.name if owner.name != "operator()" else record
-        for use in self.uses(name, record if static else ""):
+        functor = owner.name == "operator()"
+        for use in self.uses(record if functor else owner.name, "" if functor else record):
             if use.owner is owner and use.kind == "name":
                 continue
             if not self.project.connected(use.unit, owner.unit):
                 continue
-            # An object-like macro has no parentheses: each mention of it is its use.
-            is_macro = isinstance(owner, MacroBody) and owner.definition.parameters is None
-            if use.kind == "name" and not is_macro:
-                if not _is_shadow(use):
-                    found.escapes.append(use)
-                continue
-            fit = self.fits(use, owner)
-            if fit is not None:
-                found.calls.append((use, fit))
+            objects = object_uses(use) if functor else None
+            for each in [use] if objects is None else objects:
+                self._sort_in(found, each, owner)
         return found
+
+    def _sort_in(self, found: Callers, use: Use, owner: Owner) -> None:
+        # An object-like macro has no parentheses: each mention of it is its use.
+        is_macro = isinstance(owner, MacroBody) and owner.definition.parameters is None
+        passed_on = use.owner is not None and owner.name == "operator()" and makes_object(use, owner)
+        if passed_on or (use.kind == "name" and not is_macro):
+            if passed_on or not _is_shadow(use):
+                found.escapes.append(use)
+            return
+        fit = self.fits(use, owner)
+        if fit is not None:
+            found.calls.append((use, fit))
 
     def fits(self, use: Use, owner: Owner) -> bool | None:
         """True: the call means this function; False: it may; None: it cannot."""
@@ -183,6 +189,12 @@ class CallGraph:
             if other is not owner and _plausible(use, other) and self.project.connected(use.unit, other.unit)
             and not _same_entity(other, owner)
         ]  # fmt: skip
+        if owner.name == "operator()":
+            rivals = [other for other in rivals if other.scope[-1:] == owner.scope[-1:]]
+        elif _is_named(use, owner):
+            rivals = [other for other in rivals if _is_named(use, other)]
+        elif any(_is_named(use, other) and self._score(use, other)[0] for other in rivals):
+            return None
         if _is_specialised_for(use, owner):
             rivals = [other for other in rivals if _is_specialised_for(use, other)]
         elif any(_is_specialised_for(use, other) for other in rivals):
@@ -257,6 +269,11 @@ def _specialisation_fits(given: tuple[str, ...], wanted: tuple[str, ...]) -> boo
         if "::" in left and "::" in right and last_left != last_right:
             return False
     return True
+
+
+def _is_named(use: Use, function: Function) -> bool:
+    """Whether a call names the class or namespace of a function (`loader::go(…)`): stronger than any type."""
+    return bool(use.qualifiers) and function.scope[-1:] == use.qualifiers[-1:]
 
 
 def _is_specialised_for(use: Use, function: Function) -> bool:
