@@ -116,7 +116,7 @@ def test_options_and_paths_have_answers_of_their_own(kept):
 
 
 def test_errors_are_looked_at_again(kept, tree):
-    (tree / "kernel.cu").write_text(OPENING["kernel.cu"] + "#if 1\n")
+    (tree / "helpers.cuh").write_text(OPENING["helpers.cuh"] + "#if 1\n")
     assert [kept(), kept()] == [False, False]
 
 

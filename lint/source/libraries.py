@@ -1,4 +1,4 @@
-"""Versions of C++ libraries that a tree holds (macros of version headers) or pins (submodules, downloads)."""
+"""Versions of the C++ libraries that a tree holds (version headers) or pins (submodules, downloads)."""
 
 from __future__ import annotations
 
