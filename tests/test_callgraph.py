@@ -222,44 +222,6 @@ def test_one_escape_spoils_a_verdict_of_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("void f() { g(1); }", "call"),
-        ("void f() { g<2>(1); }", "call"),
-        ("void f() { g<<<1, 2>>>(1); }", "launch"),
-        ("void f() { g<2><<<1, 2>>>(1); }", "launch"),
-        ("void f() { h(g); }", "name"),
-        ("void f() { auto x = g; }", "name"),
-        ("void f() { auto x = &g<2>; }", "name"),
-    ],
-)
-def test_kinds_of_use(tmp_path, text, kind):
-    (use,) = graph_of(tmp_path, text).graph.uses("g")
-    assert use.kind == kind
-
-
-@pytest.mark.parametrize("text", ["void g();", "extern void g(int);", "using a::g;", "struct g { int a; };"])
-def test_declarations_are_no_uses(tmp_path, text):
-    assert graph_of(tmp_path, text).graph.uses("g") == []
-
-
-def test_what_a_use_knows(tmp_path):
-    (use,) = graph_of(tmp_path, "void f() {\n  a::b::g<2, T>(x, y + 1);\n}").graph.uses("g")
-    assert (use.qualifiers, use.template_arguments, len(use.arguments)) == (("a", "b"), ("2", "T"), 2)
-    assert (use.path, use.line, use.owner.name, use.receiver) == ("a.cu", 2, "f", None)
-
-
-@pytest.mark.parametrize(
-    ("text", "receiver"),
-    [("void f() { s.g(); }", "s"), ("void f() { p->g(); }", "p"), ("void f() { h(1).g(); }", "h"),
-     ("void f() { a[1].g(); }", "[]"), ("void f() { a.b.g(); }", "b")],
-)  # fmt: skip
-def test_receivers(tmp_path, text, receiver):
-    (use,) = graph_of(tmp_path, text).graph.uses("g")
-    assert use.receiver.text == receiver
-
-
-@pytest.mark.parametrize(
     ("members", "shape"),
     [
         ("float m[4];", "array"),

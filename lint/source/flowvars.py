@@ -31,8 +31,7 @@ class VariableFlow(ParameterFlow):
             return found
         unit = frame.owner.unit
         structure = self.graph.structure(unit)
-        bodies = [(f.header[0], f.body[1]) for f in structure.functions]
-        outside = variables.global_bindings(unit.tokens, name.rsplit("::", 1)[-1], bodies)
+        outside = variables.global_bindings(unit.tokens, name.rsplit("::", 1)[-1], structure)
         # A member is a variable of its own only if it is static.
         return found + [
             b for b in outside if structure.record_at(b.index) is None or "static" in b.type_text.split()

@@ -184,7 +184,7 @@ def _variants(
         return
     template = resolver.resolve(tokens, sections[0], unit, owner)
     if template is None:
-        yield Malformed(offset, f"asm text with more than {MAX_VARIANTS} macro variants")
+        yield Malformed(offset, "asm text of more macros than are followed")
         return
     operands = tuple(_operands(tokens, sections, resolver, unit, owner))
     parts = sum(1 for section in sections[1:3] for _ in _split_commas(tokens, section))

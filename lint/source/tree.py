@@ -140,13 +140,23 @@ class TreeFile:
         return self._source
 
 
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
+_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+
+
 def decode(data: bytes, path: str) -> tuple[str, str]:
     """Text and encoding of bytes: byte order marks, UTF-8, else Latin-1.
 
     Raises:
         ParseError: NUL bytes or mostly control characters say that it is no text.
     """
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+    for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
                 return data.decode(encoding), encoding

@@ -13,6 +13,7 @@ from ptxguard.source.tokens import DIRECTIVE, IDENT, PUNCT, Tokens
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ptxguard.source.cuda import Structure
     from ptxguard.source.uses import Owner
 
 _ASSIGN = frozenset({"=", "+=", "-=", "|=", "&=", "^=", "<<=", ">>="})
@@ -66,11 +67,11 @@ def bindings(owner: Owner, name: str) -> list[Binding]:
     return found
 
 
-def global_bindings(tokens: Tokens, name: str, inside: list[tuple[int, int]]) -> list[Binding]:
-    """Bindings of a variable at namespace scope: the places outside of every function body."""
+def global_bindings(tokens: Tokens, name: str, structure: Structure) -> list[Binding]:
+    """Bindings of a variable at namespace scope: the places outside of every function."""
     found: list[Binding] = []
     for index in tokens.positions.get(name, ()):
-        if not any(first <= index < last for first, last in inside):
+        if structure.enclosing(index) is None:
             found.extend(
                 b for b in _binding(tokens, index, 0, len(tokens)) if b.kind in ("shared", "init", "declare")
             )
