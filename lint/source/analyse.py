@@ -9,13 +9,16 @@ from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.source.project import Project, check_text
 from ptxguard.source.sites import SiteFinder
-from ptxguard.source.tree import read_tree
+from ptxguard.source.tree import PYTHON_ENDINGS, read_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ptxguard.model import CopySite
     from ptxguard.source.tree import TreeFile
+
+# Python files without these bytes hold no copy and are never parsed for one.
+COPY_WORD = b"cp.async.bulk"
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,8 @@ def _sites_of(
     data = file.data()
     if file.ending == ".ptx":
         return finder.of_ptx(file)
+    if file.ending in PYTHON_ENDINGS:
+        return finder.of_python(file) if COPY_WORD in data else []
     keyword = any(word.encode() in data for word in project.asm_keywords)
     if not keyword and not _needs_a_look(file, data):
         return []

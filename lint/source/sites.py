@@ -21,6 +21,7 @@ from ptxguard.source.cuda import Function
 from ptxguard.source.guardverdict import GuardVerdicts
 from ptxguard.source.lexer import AsmStatement, Malformed, find_statements
 from ptxguard.source.ptx import parse_asm
+from ptxguard.source.pythontree import PythonTree
 from ptxguard.source.reach import Reach, Reaches
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ptxguard.model import BulkCopy, Instruction
     from ptxguard.source.guards import CppFile, Definition
     from ptxguard.source.project import Project
+    from ptxguard.source.pythonsites import PythonSites
     from ptxguard.source.tree import TreeFile
     from ptxguard.source.uses import Owner
 
@@ -95,6 +97,16 @@ class SiteFinder:
         from ptxguard.source.ptxsites import sites_of_ptx  # a CUDA tree without PTX files never pays for it
 
         return sites_of_ptx(file.source(), self.targets)
+
+    def of_python(self, file: TreeFile) -> list[CopySite]:
+        """Bulk copies in the strings of a Python file."""
+        return self._python.of_file(file)
+
+    @cached_property
+    def _python(self) -> PythonSites:
+        from ptxguard.source.pythonsites import PythonSites  # a C++ tree never pays for the grammar
+
+        return PythonSites(PythonTree(self.project.tree), self.targets, self.public, self.errors)
 
     # C++ ------------------------------------------------------------------------------------------
 

@@ -22,11 +22,12 @@ CPP_ENDINGS = frozenset(
     ".cu .cuh .h .hpp .hh .hxx .h++ .inl .inc .impl .ipp .tcc .tpp .txx .cpp .cc .cxx .c++ .c .cuda "
     ".ixx .cppm".split()
 )
+PYTHON_ENDINGS = frozenset({".py", ".pyi"})
 UNIT_ENDINGS = frozenset([".cu", ".cpp", ".cc", ".cxx", ".c++", ".c", ".cuda"])
 _CUDA_MARKS = (b"__device__", b"__global__", b"asm")
 # Endings that cannot hold CUDA code of their own and would only cost time to look into.
 _OTHER_ENDINGS = frozenset(
-    ".py .pyi .md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
+    ".md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
     ".pdf .ipynb .csv .tsv .npy .npz .pt .pth .bin .whl .zip .gz .xz .tar .html .css .js .ts .cubin "
     ".fatbin .lock .cfg .ini".split()
 )
@@ -145,16 +146,18 @@ class Tree:
     """All files of a run.
 
     Attributes:
-        files: candidates in path order, reported ones and evidence.
+        files: candidates that can hold C++ or PTX in path order, reported ones and evidence.
         errors: what could not be listed.
+        python_files: Python files in path order, likewise.
     """
 
     files: list[TreeFile]
     errors: list[PtxguardError]
+    python_files: list[TreeFile] = field(default_factory=list)
 
     def reported(self) -> Iterator[TreeFile]:
         """Files whose findings are asked for."""
-        return (file for file in self.files if file.reported)
+        return (file for file in (*self.files, *self.python_files) if file.reported)
 
 
 def read_tree(paths: Sequence[str]) -> Tree:
@@ -176,7 +179,9 @@ def read_tree(paths: Sequence[str]) -> Tree:
             else:
                 known.reported |= file.reported
                 known.named |= file.named
-    return Tree(sorted(found.values(), key=lambda file: file.shown), errors)
+    files = sorted(found.values(), key=lambda file: file.shown)
+    python = [file for file in files if file.ending in PYTHON_ENDINGS]
+    return Tree([file for file in files if file.ending not in PYTHON_ENDINGS], errors, python)
 
 
 def shown_path(path: str) -> str:
@@ -214,7 +219,7 @@ def _is_vendored(relative: str) -> bool:
 
 def _may_hold_code(name: str, ending: str) -> bool:
     """Known endings at once; others by content (generators and headers without ending)."""
-    if ending in CPP_ENDINGS or ending == ".ptx":
+    if ending in CPP_ENDINGS or ending in PYTHON_ENDINGS or ending == ".ptx":
         return True
     if ending in _OTHER_ENDINGS:
         return False
