@@ -37,7 +37,7 @@ _MAPPING = re.compile(r"(?:^|_)(?:mapa|map_dsmem|map_shared|set_block_rank|map_t
 _KEEPS = frozenset(
     "toint ir_value to_int data_ptr iterator llvm_ptr value align recast recast_ptr recast_tensor make_tensor "
     "make_ptr slice_ local_tile flat_divide group_modes get_tensor cast assume reinterpret_cast ptrtoint "
-    "inttoptr addrspacecast zipped_divide logical_divide filter_zeros".split()
+    "inttoptr addrspacecast producer_get_barrier zipped_divide logical_divide filter_zeros".split()
 )
 _NUMBERS = frozenset("Int8 Int16 Int32 Int64 Uint8 Uint16 Uint32 Uint64 int".split())
 # Attributes that name the place of a value, not another object.
@@ -236,6 +236,10 @@ class PythonAddresses:
             return self._root("local", f"{name}() is shared memory of the own CTA", node, frame)
         if name in _ALLOCATES and holder is not None and self._is_allocator(holder, frame):
             return self._root("local", f"{name}() of a {_ALLOCATOR} is shared memory of the own CTA", node, frame)
+        if name == "create":
+            storage = self._keyword(given, "barrier_storage", frame)
+            if storage is not None:  # a pipeline hands out the barriers of the storage that it got
+                return self._flow(storage, frame, depth + 1)
         if name in _NUMBERS and len(given) == 1:
             return self._flow(given[0], frame, depth + 1)
         if name in _KEEPS:
@@ -244,6 +248,14 @@ class PythonAddresses:
             if given:
                 return self._flow(given[0], frame, depth + 1)
         return self._helper(node, name, frame, depth)
+
+    @staticmethod
+    def _keyword(given: list[Node], wanted: str, frame: Frame) -> Node | None:
+        for one in given:
+            key = one.child_by_field_name("name") if one.type == "keyword_argument" else None
+            if key is not None and frame.scope.unit.text(key) == wanted:
+                return one.child_by_field_name("value")
+        return None
 
     def _through_asm(self, asm: tuple[str, list[Node]], node: Node, frame: Frame, depth: int) -> Flow:
         effect, operands = asm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptxguard.finding import Evidence
 from ptxguard.model import ClusterVerdict
@@ -13,6 +13,8 @@ from ptxguard.source.pythonvalues import Frame, Unknown, caller_frame
 from ptxguard.source.sizes import Size, sized
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tree_sitter import Node
 
     from ptxguard.source.python import Scope
@@ -24,6 +26,17 @@ if TYPE_CHECKING:
 _CLUSTER_KEYWORDS = ("cluster", "fallback_cluster")
 _TRITON_KEYWORDS = ("num_ctas", "cluster_dims")
 _TRITON_CONFIG = re.compile(r"\b(?:num_ctas|cluster_dims)\s*=\s*([^,)]+)")
+
+
+@dataclass(frozen=True)
+class LaunchSize(Size):
+    """Cluster size of one launch.
+
+    Attributes:
+        assumed: the default of a command-line option that it rests on, "" where it rests on none.
+    """
+
+    assumed: str = ""
 
 
 @dataclass(eq=False)
@@ -79,10 +92,12 @@ class PythonLaunches:
         if not launched:
             return ClusterVerdict("undecided", idle[0], tuple(evidence))
         count = len(launched)
-        reason = launched[0][0].reason if count == 1 else f"all {count} kernels that reach it: {launched[0][0].reason}"
+        first = next((verdict for verdict, _ in launched if not verdict.launches_in_sight), launched[0][0])
+        reason = first.reason if count == 1 else f"all {count} kernels that reach it: {first.reason}"
         if idle:
             reason += f"; {idle[0]}"
-        return ClusterVerdict("one", reason, tuple(evidence), launches_in_sight=not idle)
+        in_sight = not idle and all(verdict.launches_in_sight for verdict, _ in launched)
+        return ClusterVerdict("one", reason, tuple(evidence), launches_in_sight=in_sight)
 
     def of_kernel(self, kernel: Scope, classes: Classes | None) -> ClusterVerdict:
         """Verdict of one kernel; "unlaunched" where no launch of it is in the tree."""
@@ -110,18 +125,20 @@ class PythonLaunches:
         if not sizes:
             reason = f"no launch of kernel {kernel.qualified} ({path}:{line}) is in the tree"
             return ClusterVerdict("unlaunched", reason, tuple(evidence))
-        return ClusterVerdict("one", sizes[0].reason, tuple(evidence), launches_in_sight=True)
+        reason = next((size.reason for size in sizes if size.assumed), sizes[0].reason)
+        in_sight = not any(size.assumed for size in sizes)
+        return ClusterVerdict("one", reason, tuple(evidence), launches_in_sight=in_sight)
 
     # One launch -----------------------------------------------------------------------------------
 
-    def _of_call(self, call: Call, kernel: Scope) -> Size:
+    def _of_call(self, call: Call, kernel: Scope) -> LaunchSize:
         if is_launch(call):
             return self._of_triton(call, kernel)
         launch = self._launch_of(call)
         place = f"{call.unit.file.path}:{call.line}"
         if launch is None:
             link = Evidence("launch", call.unit.file.path, call.line, f"{kernel.name}(…) without a launch beside")
-            return Size("undecided", f"how the kernel object is launched is not in sight ({place})", (link,))
+            return LaunchSize("undecided", f"how the kernel object is launched is not in sight ({place})", (link,))
         return self.of_keywords(launch, caller_frame(call), _CLUSTER_KEYWORDS)
 
     def _launch_of(self, call: Call) -> Node | None:
@@ -140,7 +157,7 @@ class PythonLaunches:
                 return node
         return None
 
-    def of_keywords(self, launch: Node, frame: Frame, keywords: tuple[str, ...]) -> Size:
+    def of_keywords(self, launch: Node, frame: Frame, keywords: tuple[str, ...]) -> LaunchSize:
         """Size that a launch's keywords give; without one of them the cluster is one CTA."""
         unit = frame.scope.unit
         line = launch.end_point.row + 1
@@ -154,29 +171,27 @@ class PythonLaunches:
         if not chosen:
             if any(one.type in ("dictionary_splat", "list_splat") for one in given):
                 link = Evidence("launch", path, line, "launched with arguments that are not written out")
-                return Size("undecided", f"the launch at {path}:{line} unpacks its arguments", (link,))
+                return LaunchSize("undecided", f"the launch at {path}:{line} unpacks its arguments", (link,))
             link = Evidence("launch", path, line, f"launched without {keywords[0]}=")
-            return Size("one", f"launched without {keywords[0]}= ({path}:{line})", (link,))
+            return LaunchSize("one", f"launched without {keywords[0]}= ({path}:{line})", (link,))
         sizes = [self._shape(name, value, frame) for name, value in chosen]
-        for wanted in ("larger", "undecided"):
-            for size in sizes:
-                if size.verdict == wanted:
-                    return size
-        return sizes[0]
+        return _worst(sizes) or sizes[0]
 
-    def _shape(self, name: str, value: Node, frame: Frame) -> Size:
+    def _shape(self, name: str, value: Node, frame: Frame) -> LaunchSize:
         unit = frame.scope.unit
         line = unit.line(value)
         written = f"{name}={' '.join(unit.text(value).split())}"
+        place = f"{unit.file.path}:{line}"
         link = Evidence("launch", unit.file.path, line, written)
-        sizes = [_sized(one, written, f"{unit.file.path}:{line}", (link,)) for one in self.values.of(value, frame)]
-        for wanted in ("larger", "undecided"):
-            for size in sizes:
-                if size.verdict == wanted:
-                    return size
-        return sizes[0] if sizes else Size("undecided", f"{written} has no value in sight", (link,))
+        values = self.values.of(value, frame)
+        size = _worst([_sized(one, written, place, (link,)) for one in values])
+        if size is None:
+            return LaunchSize("undecided", f"{written} has no value in sight ({place})", (link,))
+        assumed = self.values.assumed[0] if self.values.assumed and size.verdict == "one" else ""
+        reason = f"{size.reason}, with {assumed}" if assumed else size.reason
+        return LaunchSize(size.verdict, reason, size.evidence, assumed)
 
-    def _of_triton(self, call: Call, kernel: Scope) -> Size:
+    def _of_triton(self, call: Call, kernel: Scope) -> LaunchSize:
         size = self.of_keywords(call.node, caller_frame(call), _TRITON_KEYWORDS)
         for decorator in kernel.decorators:
             for found in _TRITON_CONFIG.findall(decorator):
@@ -184,8 +199,20 @@ class PythonLaunches:
                     link = Evidence("attribute", kernel.unit.file.path, kernel.line, f"num_ctas={found}")
                     verdict = "larger" if found.strip().isdigit() else "undecided"
                     where = f"{kernel.unit.file.path}:{kernel.line}"
-                    return Size(verdict, f"a configuration has num_ctas={found} ({where})", (link,))
+                    return LaunchSize(verdict, f"a configuration has num_ctas={found} ({where})", (link,))
         return size
+
+
+_AnySize = TypeVar("_AnySize", bound=Size)
+
+
+def _worst(sizes: Sequence[_AnySize]) -> _AnySize | None:
+    """The size that decides: a larger one, then one that is not known."""
+    for wanted in ("larger", "undecided", "one"):
+        for size in sizes:
+            if size.verdict == wanted:
+                return size
+    return None
 
 
 def _name(node: Node, frame: Frame) -> str:

@@ -223,6 +223,8 @@ class PythonSites:
         )
 
     def _address(self, asm: _Asm, copy: BulkCopy) -> AddressVerdict:
+        if copy.destination_space == "global":
+            return AddressVerdict("unknown", "unknown", "the destination is global memory")
         reader = OperandReader(asm.call, asm.instructions, asm.frame, asm.text.branches, self.texts, self.addresses)
         destination, mbarrier = reader.owner(copy.destination), reader.owner(copy.mbarrier)
         return AddressVerdict(destination.owner, mbarrier.owner, destination.reason, destination.evidence)

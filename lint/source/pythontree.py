@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 _MAX_DEPTH = 12
 # A name in more files than this is common: `load`, `kernel`.
-_COMMON = 60
+_COMMON = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +63,7 @@ class PythonTree:
     _units: dict[TreeFile, PythonFile | None] = field(default_factory=dict, repr=False)
     _mro: dict[Scope, tuple[Scope, ...]] = field(default_factory=dict, repr=False)
     _subclasses: dict[Scope, tuple[Scope, ...]] = field(default_factory=dict, repr=False)
-    _owners: dict[PythonFile, TreeFile] = field(default_factory=dict, repr=False)
+    _words: dict[str, list[TreeFile]] = field(default_factory=dict, repr=False)
 
     @cached_property
     def files(self) -> list[tuple[TreeFile, bytes]]:
@@ -81,7 +82,6 @@ class PythonTree:
             try:
                 unit = PythonFile(file.source())
                 self._units[file] = unit
-                self._owners[unit] = file
             except PtxguardError as error:
                 self.unreadable[file] = error
                 self._units[file] = None
@@ -89,29 +89,40 @@ class PythonTree:
 
     def with_word(self, word: str) -> Iterator[PythonFile]:
         """Files that hold a name, found by a byte search."""
-        needle = word.encode("utf-8", "surrogatepass")
-        for file, data in self.files:
-            if needle in data:
-                unit = self.unit(file)
-                if unit is not None:
-                    yield unit
+        for file in self._holding(word):
+            unit = self.unit(file)
+            if unit is not None:
+                yield unit
+
+    def _holding(self, word: str) -> list[TreeFile]:
+        known = self._words.get(word)
+        if known is None:
+            needle = word.encode("utf-8", "surrogatepass")
+            known = self._words[word] = [file for file, data in self.files if needle in data]
+        return known
 
     def users(self, target: Scope) -> list[PythonFile]:
         """Files that can use a function or class: all that hold its name, by hints where the name is common.
 
-        A hint is the name of its module or package, for a method that of a class of its family.
+        A hint is the name of its module or package, for a method that of a class of its family. What stands
+        inside a function is used in its own file, and a private name only where its module is named.
         """
-        found = [file for file, data in self.files if target.name.encode() in data]
-        if len(found) > _COMMON:
-            hints = [name.encode() for name in self._hints(target)]
-            found = [file for file in found if any(hint in file.data() for hint in hints)]
-        return [unit for file in found if (unit := self.unit(file)) is not None]
+        if target.parent is not None and target.parent.kind in ("function", "lambda"):
+            return [target.unit]
+        word = re.compile((r"\." if target.owner is not None else r"\b") + re.escape(target.name) + r"\b")
+        found = self._holding(target.name if target.owner is None else f".{target.name}")
+        private = target.owner is None and target.name.startswith("_")
+        if len(found) > _COMMON or private:
+            hints = {file for hint in self._hints(target, private=private) for file in self._holding(hint)}
+            found = [file for file in found if file in hints or file.shown == target.unit.file.path]
+        units = [self.unit(file) for file in found]
+        return [unit for unit in units if unit is not None and word.search(unit.file.text)]
 
-    def _hints(self, target: Scope) -> list[str]:
+    def _hints(self, target: Scope, *, private: bool) -> list[str]:
         if target.owner is not None:
             family = {*self.mro(target.owner), *self.subclasses(target.owner)}
             return sorted({one.name for one in family})
-        return _module_parts(target.unit.file.path)[-2:]
+        return _module_parts(target.unit.file.path)[-1 if private else -2 :]
 
     # Modules --------------------------------------------------------------------------------------
 

@@ -78,15 +78,18 @@ class PythonValues:
 
     Attributes:
         calls: callers, classes and names of the tree.
+        assumed: defaults of command-line options that the last answer rests on.
     """
 
     calls: PythonCalls
+    assumed: list[str] = field(default_factory=list)
     _steps: int = 0
     _active: set[tuple[int, int]] = field(default_factory=set, repr=False)
 
     def of(self, node: Node, frame: Frame) -> Values:
         """Every value that an expression can have; `Unknown` stands for those that cannot be told."""
         self._steps = 0
+        self.assumed = []
         return self._values(node, frame, 0)
 
     def _values(self, node: Node | None, frame: Frame, depth: int) -> Values:
@@ -139,6 +142,8 @@ class PythonValues:
             return [-value if isinstance(value, int) else value for value in inner]
         if kind == "call":
             return self._call(node, frame, depth)
+        if kind in ("generator_expression", "list_comprehension"):
+            return self._comprehension(node, frame, depth)
         return [Unknown(f"{_short(unit.text(node))} is not a constant in sight ({frame.place(node)})")]
 
     def _string(self, node: Node, frame: Frame) -> Values:
@@ -260,6 +265,9 @@ class PythonValues:
         first = _self_name(frame.scope)
         if first and unit.text(holder) == first and frame.classes is not None:
             return self._own_attribute(name, node, frame, depth)
+        option = self._option(holder, name, frame, depth)
+        if option is not None:
+            return option
         found: Values = []
         for value in self._values(holder, frame, depth + 1):
             if isinstance(value, Instance):
@@ -268,6 +276,28 @@ class PythonValues:
                 why = value.reason if isinstance(value, Unknown) else f"{unit.text(node)} is not followed"
                 found.append(Unknown(why))
         return found or [Unknown(f"{unit.text(node)} has no value in sight ({frame.place(node)})")]
+
+    def _option(self, holder: Node, name: str, frame: Frame, depth: int) -> Values | None:
+        """Default of a command-line option: `args.name` where `args` comes from `parse_args()`; else None."""
+        unit = frame.scope.unit
+        bound = self.calls.tree.bindings(unit.text(holder), frame.scope) if holder.type == "identifier" else []
+        if len(bound) != 1 or bound[0].value is None or bound[0].value.type != "call":
+            return None
+        if unit.callee(bound[0].value) not in ("parse_args", "parse_known_args"):
+            return None
+        spelled = {f"--{name}", f"--{name.replace('_', '-')}"}
+        for call in unit.calls.get("add_argument", ()):
+            listed = call.child_by_field_name("arguments")
+            given = listed.named_children if listed is not None else []
+            if not any(one.type == "string" and unit.text(one).strip("'\"") in spelled for one in given):
+                continue
+            for one in given:
+                key = one.child_by_field_name("name") if one.type == "keyword_argument" else None
+                if key is not None and unit.text(key) == "default":
+                    where = f"{unit.file.path}:{unit.line(one)}"
+                    self.assumed.append(f"the default of --{name} ({where})")
+                    return self._values(one.child_by_field_name("value"), Frame(unit.module), depth + 1)
+        return [Unknown(f"--{name} of the command line has no default in sight ({frame.place(holder)})")]
 
     def _own_attribute(self, name: str, node: Node, frame: Frame, depth: int) -> Values:
         found: Values = []
@@ -331,11 +361,35 @@ class PythonValues:
                 found.append(_applied(written, one, other))
         return found
 
+    def _comprehension(self, node: Node, frame: Frame, depth: int) -> Values:
+        """`int(part) for part in text.split(",")` and its like: one clause, a body that converts or keeps."""
+        unit = frame.scope.unit
+        body = node.child_by_field_name("body")
+        clauses = [child for child in node.named_children if child.type == "for_in_clause"]
+        plain = body is not None and len(clauses) == 1 and len(node.named_children) == 2
+        if not plain or body is None:
+            return [Unknown(f"a comprehension that is not followed ({frame.place(node)})")]
+        variable = clauses[0].child_by_field_name("left")
+        name = unit.text(variable) if variable is not None else ""
+        written = unit.text(body).replace(" ", "")
+        known = {name: str, f"int({name})": int, f"int({name}.strip())": int, f"{name}.strip()": str.strip}
+        if written not in known:
+            return [Unknown(f"a comprehension that is not followed ({frame.place(node)})")]
+        found: Values = []
+        for row in self._values(clauses[0].child_by_field_name("right"), frame, depth + 1):
+            try:
+                found.append(tuple(known[written](one) if isinstance(one, str) else one for one in row))
+            except (TypeError, ValueError):
+                found.append(Unknown(_reason(row)))
+        return found
+
     def _call(self, node: Node, frame: Frame, depth: int) -> Values:
         unit = frame.scope.unit
         name = unit.callee(node)
         listed = node.child_by_field_name("arguments")
         given = [one for one in listed.named_children if one.type != "comment"] if listed is not None else []
+        if listed is not None and listed.type == "generator_expression":
+            given = [listed]
         if name in _CONVERSIONS and len(given) == 1:
             return self._values(given[0], frame, depth + 1)
         if name == "dim3" or (name == "range" and len(given) == 1):
@@ -346,6 +400,8 @@ class PythonValues:
                 tuple(range(value)) if isinstance(value, int) and value <= _MAX_VALUES else Unknown("a range")
                 for value in rows[0]
             ]
+        if name == "split" and len(given) <= 1:
+            return self._split(node, given, frame, depth)
         found: Values = []
         for target in self.calls.tree.targets(node.child_by_field_name("function"), frame.scope):
             if isinstance(target, Scope) and target.kind == "class":
@@ -356,6 +412,17 @@ class PythonValues:
                     found.extend(self._values(value, inner, depth + 1))
             else:
                 found.append(Unknown(f"what {name}() returns is not in sight ({frame.place(node)})"))
+        return found
+
+    def _split(self, node: Node, given: list[Node], frame: Frame, depth: int) -> Values:
+        function = node.child_by_field_name("function")
+        holder = function.child_by_field_name("object") if function is not None else None
+        marks = self._values(given[0], frame, depth + 1) if given else [None]
+        found: Values = []
+        for text in self._values(holder, frame, depth + 1):
+            for mark in marks:
+                whole = isinstance(text, str) and (mark is None or (isinstance(mark, str) and mark))
+                found.append(tuple(text.split(mark)) if whole else Unknown(_reason(text)))
         return found
 
     def bound(self, function: Scope, call: Node, frame: Frame, skip: int) -> dict[str, tuple[Node, Frame]]:
