@@ -1,3 +1,30 @@
-"""Finds, prices and proves the device memory that hand-written PTX costs, before it ships."""
+"""Finds, prices and proves the device memory that hand-written PTX costs, before it ships.
+
+`check_ptx` and `check_paths` (see `ptxguard.api`) are the library; they are imported when they are first
+named, so that `import ptxguard` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ptxguard.api import check_paths, check_ptx
 
 __version__ = "0.1.0"
+__all__ = ["__version__", "check_paths", "check_ptx"]
+
+_HOMES = {"check_paths": "ptxguard.api", "check_ptx": "ptxguard.api"}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

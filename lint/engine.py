@@ -14,8 +14,8 @@ from ptxguard.finding import Finding, with_fingerprints
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ptxguard.model import Analysis
     from ptxguard.rule import CheckOptions, Rule
-    from ptxguard.source.analyse import Analysis
 
 
 @lru_cache(maxsize=1)

@@ -174,10 +174,16 @@ def _roles(form: _Form, operands: tuple[Operand, ...]) -> tuple[Operand | None, 
 
 def on_target(copy: BulkCopy, target: Target) -> str:
     """What ptxas does with the form: "syscall", "native" or "rejected" (as ptxas 13.0 and 13.5)."""
-    form = _form(copy.opcode)
+    return _outcome(copy.opcode, target)
+
+
+@lru_cache(maxsize=4096)
+def _outcome(opcode: str, target: Target) -> str:
+    form = _form(opcode)
     if form is None or not form.is_whole or not _assembles(form, target):
         return "rejected"
-    return "syscall" if copy.is_cluster_load and target.calls_driver else "native"
+    is_cluster_load = form.spaces == ("shared::cluster", "global")
+    return "syscall" if is_cluster_load and target.calls_driver else "native"
 
 
 def _assembles(form: _Form, target: Target) -> bool:

@@ -5,6 +5,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
+from io import StringIO
+from itertools import accumulate
+
+
+def find_line_starts(text: str) -> list[int]:
+    """Offsets of the first character of each line; the last one is empty where the text ends with a line."""
+    starts = list(accumulate(map(len, StringIO(text, newline="\n")), initial=0))
+    if text and not text.endswith("\n"):
+        starts.pop()
+    return starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +38,7 @@ class SourceFile:
     @cached_property
     def line_starts(self) -> list[int]:
         """Offsets of the first character of each line (a line feed ends a line, as in every compiler)."""
-        starts = [0]
-        find, position = self.text.find, -1
-        while (position := find("\n", position + 1)) >= 0:
-            starts.append(position + 1)
-        return starts
+        return find_line_starts(self.text)
 
     def position(self, offset: int) -> tuple[int, int]:
         """1-based (line, column in code points) of an offset, in the outermost file."""

@@ -181,6 +181,11 @@ def price_syscall(symbol: str, gpus: Sequence[Gpu]) -> tuple[Cost, ...]:
 
     Copies are native on every other target: nothing is reserved, so there is no row.
     """
+    return _priced(symbol, tuple(gpus))
+
+
+@lru_cache(maxsize=256)  # a file repeats few forms many times
+def _priced(symbol: str, gpus: tuple[Gpu, ...]) -> tuple[Cost, ...]:
     need = public_need(symbol)
     copies = symbol.startswith(COPY_SYSCALL_PREFIX)
     return tuple(price(gpu, need) for gpu in gpus if not copies or Target.parse(gpu.sm).calls_driver)

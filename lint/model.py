@@ -1,4 +1,4 @@
-"""Facts that pass between the layers, all frozen: PTX instructions, bulk copies, verdicts, copy sites."""
+"""Facts that pass between the layers, all frozen: PTX instructions, bulk copies, verdicts, sites."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
     from ptxguard.location import Span
 
@@ -210,3 +211,16 @@ class CopySite:
             "cluster": self.cluster.record(),
             "address": self.address.record(),
         }
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Everything that an analysis of source found.
+
+    Attributes:
+        sites: bulk copies, sorted by path, line, column.
+        errors: what could not be read or parsed; any of them means that the job was not done.
+    """
+
+    sites: tuple[CopySite, ...]
+    errors: tuple[PtxguardError, ...] = ()

@@ -57,7 +57,9 @@ class FakeDevice:
         self._called("cuInit")
         integrated = self.options.get("integrated", False)
         sm = self.options.get("sm", "sm_90")
-        return Card("Made-up H200", sm, SM_COUNT, THREADS, 140_000 * MIB, integrated, "580.1", "13.0", "13.0")
+        return Card(
+            "Made-up H200", sm, SM_COUNT, THREADS, 140_000 * MIB, integrated, "580.1", "13.0", "13.0", "0:0"
+        )
 
     def compile(self, source: str, macros: dict[str, str], sm: str) -> bytes:
         self._called("nvrtcCompileProgram")

@@ -74,6 +74,16 @@ def test_text_says_basis_and_behaviour() -> None:
         assert part in text
 
 
+def test_findings_are_priced_by_what_they_call(tmp_path: Path) -> None:
+    file = tmp_path / "findings.json"
+    file.write_text(json.dumps({"findings": [{"syscall": TILE_2D}, {"syscall": None}, {"syscall": TILE_2D}]}))
+    (row,) = costs("--from", str(file), "--gpu", "RTX 5090")
+    assert row["mib"] == 3382.7
+    file.write_text('{"findings": []}')
+    with pytest.raises(ConfigError, match="nothing to price"):
+        run("--from", str(file))
+
+
 def test_errors_are_sentences(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nothing to price"):
         run()

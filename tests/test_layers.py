@@ -28,10 +28,12 @@ LAYERS = (
     ("rule",),
     ("rules.",),
     ("engine",),
+    ("api",),
     ("probe.",),
     ("output.",),
     ("commands.",),
     ("cli",),
+    ("__main__",),
 )
 
 

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from ptxguard.commands.cost import price_on
 from ptxguard.commands.probe import command
-from ptxguard.errors import ToolError
+from ptxguard.errors import ConfigError, ToolError
 from ptxguard.memcost import find_gpu
 from ptxguard.probe.evidence import measured_frame
 
@@ -68,7 +68,7 @@ def test_controls_follow_the_model(probe) -> None:
     assert frame["verdict"]["held_after_lowering_mib"] == 0
     assert result["summary"]["given_back_by_lowering"] is True
     assert "3502.00" in text
-    assert "within 2 MiB" in text
+    assert "3 first launches agree with the model within 2 MiB" in text
 
 
 def test_a_device_off_the_model_is_exit_status_1(probe) -> None:
@@ -120,6 +120,11 @@ def test_references_show_the_library_part_apart(probe) -> None:
     loads = {name: item["verdict"]["load_mib"] for name, item in variants(result).items()}
     assert loads == {"refer.nothing": 0, "refer.printf": 64, "refer.malloc": 138}
     assert "loading took 64 MiB" in text
+    assert {name: item["verdict"]["agrees"] for name, item in variants(result).items()} == {
+        "refer.nothing": True,
+        "refer.printf": None,
+        "refer.malloc": None,
+    }
 
 
 def test_a_first_launch_waits_for_a_running_kernel(probe) -> None:
@@ -133,6 +138,7 @@ def test_no_room_for_the_launch_is_the_answer(probe) -> None:
     (item,) = result["variants"]
     assert status == 0
     assert item["code"] == "CUDA_ERROR_OUT_OF_MEMORY"
+    assert (result["summary"]["no_room"], result["summary"]["failed"]) == (["short_memory.14608"], [])
     assert "does not fit into 1000 MiB; a small kernel still runs" in item["verdict"]["conclusion"]
 
 
@@ -229,3 +235,40 @@ def test_it_starts_with_click_alone() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ
     )
     assert run.stdout.strip() == "[]"
+
+
+def test_findings_choose_the_variants(probe, tmp_path: Path) -> None:
+    file = tmp_path / "findings.json"
+    syscall = "__cuda_syscall_cp_async_bulk_tensor_3d_im2col_unicast"
+    file.write_text(json.dumps({"version": 1, "findings": [{"syscall": syscall}, {"syscall": None}]}))
+    _, result, _ = probe("--from", str(file), sm="sm_120")
+    assert sorted(variants(result)) == [
+        "tensor_3d_im2col.cluster.direct",
+        "tensor_3d_im2col.cluster.graph",
+        "tensor_3d_im2col.cta.direct",
+        "tensor_3d_im2col.cta.graph",
+    ]
+    for text in ('{"findings": []}', "[]", "no JSON"):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match=r"findings\.json"):
+            probe("--from", str(file))
+
+
+def test_one_file_runs_without_the_package_and_without_click(tmp_path: Path) -> None:
+    archive, result = tmp_path / "probe.pyz", tmp_path / "out.json"
+    done = CliRunner().invoke(command, ["--write-file", str(archive)], standalone_mode=False)
+    assert done.return_value == 0
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(HERE), "FAKE_CUDA": "{}"}
+    options = ["--device-module", "fake_cuda", "--only", "frame.4096", "--output-file", str(result)]
+    # -S: no site-packages, so neither click nor an installed ptxguard can help.
+    run = subprocess.run(
+        [sys.executable, "-S", str(archive), *options],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert "792.00" in run.stdout
+    (item,) = json.loads(result.read_text())["variants"]
+    assert item["verdict"]["measured_mib"] == 792

@@ -107,6 +107,8 @@ def test_unknown_words_are_data():
         "} }",
         "call (r), f, (a, b), proto;",
         "call.uni _, f, ();",
+        ".reg .b32 r<;",
+        f".reg .b32 r<{'9' * 5000}>; mov.b32 r{'1' * 5000}, {'1' * 5000};",
         "proto: .callprototype (.param .b32 _) _ (.param .b64 _);",
         '.pragma "nounroll";',
         '.loc 1 20 3, function_name $L__info0, inlined_at 1 2 3\nmov.b32 a, b;.file 1 "a;b.cu"',

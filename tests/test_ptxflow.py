@@ -1,5 +1,9 @@
 """Whose shared memory a copy in a PTX module writes, and how large the cluster of its kernels is."""
 
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from ptxguard.arch import Target
@@ -38,6 +42,7 @@ def owner(code, **options):
     [
         "mov.u32 %r9, tile;",
         "mov.u32 %r9, pool;",
+        "{.shared .b32 inner; mov.u32 %r9, inner; }",
         "mov.u32 %r9, tile+512;",
         "{ .reg .u64 t; cvta.shared.u64 t, tile; cvta.to.shared.u64 t, t; cvt.u32.u64 %r9, t; }",
         ROOT + "add.s32 %r9, %r1, 1023; and.b32 %r9, %r9, -1024;",
@@ -54,6 +59,16 @@ def owner(code, **options):
         ROOT + "mov.b32 %r3, 0; $L: add.s32 %r3, %r3, 1; and.b32 %r3, %r3, 3; shl.b32 %r4, %r3, 10;"
         "add.s32 %r9, %r1, %r4; @%p1 bra $L;",
         ROOT + "@%p1 mov.u32 %r9, %r1; @!%p1 mov.u32 %r9, pool;",
+        # one register is an accumulator and the zero of a stage counter (as nvcc writes a CuTe pipeline)
+        "mov.u32 %r7, 0; wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r7, %r8}, %rd1, %rd2, p, 1, 1;"
+        + ROOT
+        + "mov.u32 %r3, %r7; $L: shl.b32 %r4, %r3, 14; add.s32 %r9, %r1, %r4; add.s32 %r5, %r3, 1;"
+        "selp.b32 %r3, 0, %r5, %p1; @%p2 bra $L;",
+        # i % 3 and i / 3 as compilers write them
+        ROOT + "mul.wide.u32 %rd1, %tid.x, 2863311531; shr.u64 %rd2, %rd1, 33; cvt.u32.u64 %r4, %rd2;"
+        "shl.b32 %r5, %r4, 10; add.s32 %r9, %r1, %r5;",
+        ROOT + "mul.hi.u32 %r4, %tid.x, -1431655765; shr.u32 %r5, %r4, 1; mad.lo.s32 %r9, %r5, 1024, %r1;",
+        ROOT + "shl.b32 %r3, %tid.x, 24; and.b32 %r4, %r3, 127; add.s32 %r9, %r1, %r4;",
     ],
 )
 def test_local(code):
@@ -74,6 +89,7 @@ def test_local(code):
         + "mov.u32 %r3, %cluster_ctarank; xor.b32 %r3, %r3, 1; shl.b32 %r4, %r3, 24; or.b32 %r9, %r1, %r4;",
         ROOT + "mov.u32 %r3, %cluster_ctarank; mad.lo.u32 %r9, %r3, 16777216, %r1;",
         ROOT + "mov.u32 %r3, 16777216; add.s32 %r9, %r3, %r1;",
+        ROOT + "add.s32 %r3, %tid.x, 16777216; add.s32 %r9, %r3, %r1;",
         ROOT + "selp.b32 %r3, 0, 16777216, %p1; xor.b32 %r9, %r1, %r3;",
         ROOT
         + "ld.param.u32 %r3, [given]; shl.b32 %r4, %r3, 24; add.s32 %r5, %r4, %r3; add.s32 %r9, %r1, %r5;",
@@ -99,7 +115,8 @@ def test_peer(code):
             ROOT + "mov.u32 %r3, %tid.x; shl.b32 %r4, %r3, 12; shl.b32 %r5, %r4, 12; add.s32 %r9, %r1, %r5;",
             "rank",
         ),
-        (ROOT + "shr.u32 %r9, %r1, 4;", "by `shr.u32`"),
+        (ROOT + "add.s32 %r4, %tid.x, 0x12345678; add.s32 %r9, %r1, %r4;", "rank's bits"),
+        (ROOT + "shr.u32 %r9, %r1, 4;", "by `shr`"),
         (ROOT + "sub.s32 %r2, %r3, %r1; add.s32 %r9, %r2, %r1;", "difference"),
         (ROOT + "ld.param.u32 %r2, [given]; selp.b32 %r9, %r1, %r2, %p1;", "on one of several ways"),
         (ROOT + "mov.u32 %r9, %r1; $L: xor.b32 %r9, %r9, 16777216; @%p1 bra $L;", "on one of several ways"),
@@ -110,6 +127,16 @@ def test_unknown_with_its_reason(code, reason):
     address = only_site(entry(code)).address
     assert address.destination == "unknown"
     assert reason in address.reason
+
+
+def test_damaged_and_endless_code_is_no_trap():
+    assert owner(ROOT + "mapa.u32 %r9;") == "unknown"
+    assert owner(ROOT + "mapa.u32 %r9, %r1;") == "peer"
+    assert owner("\n" * 100_000 + "mov.u32 %r9, tile;") == "local"
+    chain = "".join(f"add.s32 %r{i + 1}, %r{i}, 4;" for i in range(1000, 2000))
+    address = only_site(entry("mov.u32 %r1000, tile;" + chain + "mov.u32 %r9, %r2000;")).address
+    assert address.destination == "unknown"
+    assert "too long to follow" in address.reason
 
 
 def test_offsets_in_the_operand_itself():
@@ -215,4 +242,23 @@ def test_cluster_evidence_names_what_needs_a_cluster():
         ("attribute", "k: .explicitcluster"),
         ("asm", "k uses mapa"),
         ("asm", "k uses barrier.cluster"),
+    ]
+
+
+@pytest.mark.ptxas
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc on PATH")
+def test_what_nvcc_makes_of_known_sources(tmp_path):
+    # flow.cu says in its comments whose memory each copy writes.
+    source = Path(__file__).parent / "data" / "flow.cu"
+    command = ["nvcc", "-arch=sm_90", "-std=c++17", "-ptx", "-o", "flow.ptx", source]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    text = (tmp_path / "flow.ptx").read_text()
+    sites = sites_of_ptx(SourceFile("flow.ptx", text), [Target.parse("sm_120")])
+    found = [(len(site.kernels), site.address.destination, site.address.mbarrier) for site in sites]
+    assert found == [
+        (2, "local", "local"),
+        (1, "peer", "local"),
+        (1, "peer", "local"),
+        (1, "local", "peer"),
+        (1, "unknown", "local"),
     ]

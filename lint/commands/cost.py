@@ -44,6 +44,9 @@ next such launch. Loading a module that refers to a driver function takes a seco
 @click.command()
 @click.option("--stack-bytes", type=click.IntRange(min=0), help="Stack limit in bytes per thread.")
 @click.option("--syscall", help="Driver function; the prefix __cuda_syscall_ may be left out.")
+@click.option(
+    "--from", "findings", type=click.Path(path_type=Path), help="Price what these findings call (JSON)."
+)
 @click.option("--gpu", "gpu_names", multiple=True, help="Only this card (repeatable); default: all.")
 @click.option("--driver", help="Use what this libcuda.so declares ('auto': the installed one).")
 @click.option(
@@ -54,13 +57,14 @@ next such launch. Loading a module that refers to a driver function takes a seco
 def command(
     stack_bytes: int | None,
     syscall: str | None,
+    findings: Path | None,
     gpu_names: tuple[str, ...],
     driver: str | None,
     probe_file: Path | None,
     output_format: str,
     list_gpus: bool,  # noqa: FBT001 - click passes every option by keyword
 ) -> None:
-    """Price a stack size or a syscall: the device memory that one context loses, on every card.
+    """Price a stack size, a syscall or findings: the device memory that one context loses, on every card.
 
     With --driver alone: what the driver declares for its copy functions, with the price that follows.
     """
@@ -68,8 +72,8 @@ def command(
     if list_gpus:
         _show_gpus(cards)
         return
-    if stack_bytes is not None and syscall is not None:
-        raise ConfigError("--stack-bytes and --syscall exclude each other; give one of them")
+    if sum(option is not None for option in (stack_bytes, syscall, findings)) > 1:
+        raise ConfigError("--stack-bytes, --syscall and --from exclude each other; give one of them")
     table = _read_driver(driver) if driver else None
     result = _read_probe(probe_file) if probe_file else None
     if stack_bytes is not None:
@@ -78,10 +82,13 @@ def command(
     elif syscall is not None:
         symbol = syscall if syscall.startswith("__") else SYSCALL_PREFIX + syscall
         _show_costs(price_on(symbol, cards, table, result), output_format)
+    elif findings is not None:
+        named = [row for name in _called_by(findings) for row in price_on(name, cards, table, result)]
+        _show_costs(named, output_format)
     elif table is not None:
         _show_declarations(table, cards, output_format)
     else:
-        raise ConfigError("nothing to price; give --stack-bytes, --syscall or --driver")
+        raise ConfigError("nothing to price; give --stack-bytes, --syscall, --from or --driver")
 
 
 def _read_driver(name: str) -> DriverTable:
@@ -94,6 +101,18 @@ def _read_probe(path: Path) -> dict[str, Any]:
     from ptxguard.probe.result import read_result
 
     return read_result(path)
+
+
+def _called_by(path: Path) -> list[str]:
+    """Driver functions that the findings of `check` or `scan` name, each once."""
+    try:
+        record = json.loads(path.read_text("utf-8"))
+        names = dict.fromkeys(finding["syscall"] for finding in record["findings"] if finding.get("syscall"))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"holds no findings of `check` or `scan`: {error}", path=str(path)) from None
+    if not names:
+        raise ConfigError("names no driver function; there is nothing to price", path=str(path))
+    return list(names)
 
 
 def _stack_need(size: int, card: Gpu, result: dict[str, Any] | None) -> StackNeed:

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxguard.errors import ConfigError, ToolError
-from ptxguard.probe.parent import REAL_DEVICE, TIMEOUT_S, find_card, run_all
+from ptxguard.probe.parent import INTEGRATED_RUNS, REAL_DEVICE, TIMEOUT_S, find_card, run_all
+from ptxguard.probe.programs import Run, render_runs, run_commands, run_source
+from ptxguard.probe.programs import compare_runs as compare_programs
 from ptxguard.probe.report import render_line, render_result
-from ptxguard.probe.result import build_result, compare_results, read_result
+from ptxguard.probe.result import build_result, compare_results, dump_result, read_result
+from ptxguard.probe.selection import variants_of_findings
+from ptxguard.probe.single import write_single_file
 from ptxguard.probe.variants import CONTROL_FRAMES, Variant, catalogue
 from ptxguard.probe.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-# Integrated cards share the host's memory, whose MemAvailable moves by itself: five runs, median.
-INTEGRATED_RUNS = 5
 
 
 @click.command()
@@ -38,6 +39,15 @@ INTEGRATED_RUNS = 5
 @click.option(
     "--kernel", metavar="CUBIN:NAME", help="Load a kernel of a cubin and predict; it is not launched."
 )
+@click.option("--source", type=click.Path(path_type=Path), help="Build and run this .cu file instead (nvcc).")
+@click.option(
+    "-D", "macros", multiple=True, help="With --source: one more build with this macro (repeatable)."
+)
+@click.option("--compare-runs", nargs=2, metavar="CMD_A CMD_B", help="Run two commands instead and compare.")
+@click.option(
+    "--from", "findings", type=click.Path(path_type=Path), help="Only what these findings call (JSON)."
+)
+@click.option("--write-file", type=click.Path(path_type=Path), help="Write the probe as one file and end.")
 @click.option("--short-memory", is_flag=True, help="Also fill the card and launch what no longer fits.")
 @click.option(
     "--runs", type=click.IntRange(min=1), help="Runs of each variant; default 1, on integrated cards 5."
@@ -55,6 +65,11 @@ def command(
     only: tuple[str, ...],
     frame_bytes: tuple[int, ...],
     kernel: str | None,
+    findings: Path | None,
+    write_file: Path | None,
+    source: Path | None,
+    macros: tuple[str, ...],
+    compare_runs: tuple[str, str] | None,
     short_memory: bool,  # noqa: FBT001 - click passes every option by keyword
     runs: int | None,
     timeout: float,
@@ -68,14 +83,26 @@ def command(
     grew.
     """
     variants = _chosen(catalogue(frame_bytes or CONTROL_FRAMES, short_memory=short_memory), only)
+    if write_file is not None:
+        write_single_file(write_file)
+        click.echo(f"{write_file}: run it with: python {write_file}")
+        return 0
+    if findings is not None:
+        variants = variants_of_findings(findings)
     if kernel is not None:
         variants = (_kernel_variant(kernel),)
     if list_only:
         click.echo("\n".join(variant.name for variant in variants))
         return 0
+    if macros and source is None:
+        raise ConfigError("-D belongs to --source")
     older = read_result(compare) if compare else None
     card, free = find_card(device_module, device)
     click.echo(f"{card.name}, {card.sm}, driver {card.driver}: {free >> 20} MiB free", err=True)
+    if source is not None:
+        return _show_runs(run_source(source, macros, card, timeout), output_format)
+    if compare_runs is not None:
+        return _show_runs(run_commands(compare_runs, card, timeout), output_format)
     times = runs or (INTEGRATED_RUNS if card.integrated else 1)
 
     def progress(_: Variant, record: dict[str, Any]) -> None:
@@ -83,11 +110,22 @@ def command(
 
     records = run_all(variants, progress, device_module, device, timeout, times)
     result = build_result(card, records)
-    text = json.dumps(result, indent=1) + "\n"
+    text = dump_result(result)
     if output_file is not None:
         _write(output_file, text)
-    click.echo(text if output_format == "json" else render_result(result))
+    click.echo(text.rstrip() if output_format == "json" else render_result(result))
     return _conclude(result, older)
+
+
+def _show_runs(runs: Sequence[Run], output_format: str) -> int:
+    """Exit status 1 where the runs end differently; differing output alone is for the reader to judge."""
+    compared = compare_programs(runs)
+    if output_format == "json":
+        record = {"version": 1, "runs": [run.record() for run in runs], "comparison": compared}
+        click.echo(json.dumps(record, indent=1))
+    else:
+        click.echo(render_runs(runs))
+    return 0 if compared["same_exit_status"] and runs[0].exit_status == 0 else 1
 
 
 def _chosen(variants: Sequence[Variant], only: Sequence[str]) -> tuple[Variant, ...]:

@@ -45,6 +45,7 @@ class Card:
         driver: version of the kernel driver, `580.159.04`, or "unknown".
         cuda: newest CUDA that the driver supports, `13.0`.
         toolkit: version of NVRTC, `13.0`.
+        bus_id: PCI address, `0000:3b:00.0`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Card:
     driver: str
     cuda: str
     toolkit: str
+    bus_id: str
 
     def record(self) -> dict[str, Any]:
         """The JSON form."""

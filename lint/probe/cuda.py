@@ -92,7 +92,11 @@ class CudaDevice:
             driver=self._driver_version(),
             cuda=f"{version // 1000}.{version % 1000 // 10}",
             toolkit=f"{toolkit[0]}.{toolkit[1]}",
+            bus_id=self._bus_id().decode(),
         )
+
+    def _bus_id(self) -> bytes:
+        return bytes(self._call("cuDeviceGetPCIBusId", 32, self._device)).split(b"\0")[0]
 
     def _nvrtc_version(self) -> tuple[int, int]:
         try:
@@ -114,8 +118,7 @@ class CudaDevice:
             try:
                 library = import_module("pynvml")
                 library.nvmlInit()
-                bus = self._call("cuDeviceGetPCIBusId", 32, self._device).split(b"\0")[0]
-                self._nvml = library, library.nvmlDeviceGetHandleByPciBusId(bus)
+                self._nvml = library, library.nvmlDeviceGetHandleByPciBusId(self._bus_id())
             except ImportError:
                 self.calls("nvmlInit", "pynvml is not installed")
             except Exception as error:  # pynvml has one class a code, and none is fatal here

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 REAL_DEVICE = "ptxguard.probe.cuda"
 TIMEOUT_S = 60.0
 
+# Integrated cards share the host's memory, whose MemAvailable moves by itself: five runs, median and spread.
+INTEGRATED_RUNS = 5
+
 # The smallest first launch worth measuring, and what a context itself may still need.
 LEAST_FREE_MIB = 512
 

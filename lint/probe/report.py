@@ -37,10 +37,10 @@ def render_result(result: dict[str, Any]) -> str:
         f"{card['name']} ({card['sm']}, {card['sm_count']} SM x {card['threads_per_sm']} threads)",
         f"driver {card['driver']} (CUDA {card['cuda']}), NVRTC {card['toolkit']}, {result['date']}",
         "",
-        _HEAD,
     ]
-    lines += [_control(record) for record in result["variants"] if record["kind"] == "frame"]
-    lines += ["", *(render_line(record) for record in result["variants"] if record["kind"] != "frame")]
+    controls = [_control(record) for record in result["variants"] if record["kind"] == "frame"]
+    lines += [_HEAD, *controls, ""] if controls else []
+    lines += [*(render_line(record) for record in result["variants"] if record["kind"] != "frame")]
     return "\n".join([*lines, "", *_summary(result["summary"], card)])
 
 
@@ -65,11 +65,14 @@ def _summary(summary: dict[str, Any], card: dict[str, Any]) -> list[str]:
     lines += _named("Wrong data", summary["data_wrong"])
     lines += _named("The two spellings moved different data", summary["spellings_differ"])
     lines += _named("This target cannot assemble", summary["not_assembled"])
+    lines += _named("The reservation did not fit", summary["no_room"])
     lines += _named("The driver offers no such function to this target", summary["not_offered"])
     lines += _named("A driver call failed", summary["failed"])
     lines += _named("Did not finish", summary["not_finished"])
-    if not (summary["disagree"] or summary["data_wrong"] or summary["spellings_differ"]):
-        lines.append("Every reservation agrees with the model within 2 MiB; all data as expected.")
+    if summary["agree"] and not summary["disagree"]:
+        lines.append(f"{summary['agree']} first launches agree with the model within 2 MiB.")
+    if summary["data_right"] and not (summary["data_wrong"] or summary["spellings_differ"]):
+        lines.append(f"{summary['data_right']} copies moved exactly the expected data.")
     if summary["given_back_by_lowering"] is not None:
         word = "gave back" if summary["given_back_by_lowering"] else "did NOT give back"
         lines.append(

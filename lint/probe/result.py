@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # What the driver answers where it cannot link a function that a kernel refers to.
 NOT_OFFERED = "CUDA_ERROR_NOT_FOUND"
+NO_ROOM = "CUDA_ERROR_OUT_OF_MEMORY"
 
 # A first launch that takes this much more than before is a regression, not noise.
 REGRESSION_MIB = 4.0
@@ -54,15 +55,18 @@ def summarise(records: Sequence[dict[str, Any]]) -> dict[str, Any]:
     ]
     return {
         "variants": len(records),
+        "agree": sum(record["verdict"]["agrees"] is True for record in records),
+        "data_right": sum(data_right(record) is True for record in records),
         "disagree": [record["name"] for record in records if record["verdict"]["agrees"] is False],
         "data_wrong": [record["name"] for record in records if data_right(record) is False],
         "spellings_differ": differ,
         "not_assembled": [record["name"] for record in records if record["status"] == "not assembled"],
+        "no_room": [record["name"] for record in records if record.get("code") == NO_ROOM],
         "not_offered": [record["name"] for record in records if record.get("code") == NOT_OFFERED],
         "failed": [
             record["name"]
             for record in records
-            if record["status"] == "failed" and record["code"] != NOT_OFFERED
+            if record["status"] == "failed" and record["code"] not in (NOT_OFFERED, NO_ROOM)
         ],
         "not_finished": [record["name"] for record in records if record["status"] in ("killed", "unusable")],
         "given_back_by_lowering": _given_back(records),
@@ -83,6 +87,13 @@ def _given_back(records: Sequence[dict[str, Any]]) -> bool | None:
         if (record["verdict"].get("measured_mib") or 0) > 2 and record["kind"] in ("frame", "copy")
     ]
     return all(value is not None and value <= 2 for value in held) if held else None
+
+
+def dump_result(result: dict[str, Any]) -> str:
+    """The text of `probe.json`: a variant a line, so that two runs can be read side by side."""
+    head = {key: value for key, value in result.items() if key != "variants"}
+    lines = ",\n  ".join(json.dumps(item) for item in result["variants"])
+    return json.dumps(head, indent=1)[:-2] + f',\n "variants": [\n  {lines}\n ]\n}}\n'
 
 
 def read_result(path: Path) -> dict[str, Any]:

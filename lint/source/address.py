@@ -12,7 +12,7 @@ from ptxguard.finding import Evidence
 from ptxguard.source import variables
 from ptxguard.source.cuda import Function
 from ptxguard.source.exprs import Node, parse_expression
-from ptxguard.source.flowbase import NEUTRAL, Frame
+from ptxguard.source.flowbase import CIRCLE, NEUTRAL, Frame
 from ptxguard.source.flowfacts import (
     CONVERSIONS,
     OWNER_METHODS,
@@ -105,8 +105,8 @@ class AddressFlow(ObjectFlow):
             return self._masked(node, left, right, frame)
         if operator == "-" and left.owner == right.owner == "local":
             return NEUTRAL
-        owner, other = (left, node.parts[1]) if left.owner == "local" else (right, node.parts[0])
-        if owner.owner != "local":
+        owner, other = (left, node.parts[1]) if _is_address(left) else (right, node.parts[0])
+        if not _is_address(owner):
             return union([left, right]) if "unknown" in (left.owner, right.owner) else NEUTRAL
         if self.has_rank_bits(other, frame):
             return self._peer_bits("added", node, frame)
@@ -116,7 +116,7 @@ class AddressFlow(ObjectFlow):
 
     def _scaled(self, node: Node, frame: Frame) -> Flow:
         flows = [self.value(part, frame) for part in node.parts]
-        if any(flow.owner in ("local", "peer") for flow in flows) and node.text in (
+        if any(_is_address(flow) or flow.owner == "peer" for flow in flows) and node.text in (
             "<<",
             ">>",
             "*",
@@ -127,9 +127,9 @@ class AddressFlow(ObjectFlow):
         return NEUTRAL
 
     def _masked(self, node: Node, left: Flow, right: Flow, frame: Frame) -> Flow:
-        if "local" not in (left.owner, right.owner):
+        if not _is_address(left) and not _is_address(right):
             return union([left, right]) if "unknown" in (left.owner, right.owner) else NEUTRAL
-        address, mask = (left, node.parts[1]) if left.owner == "local" else (right, node.parts[0])
+        address, mask = (left, node.parts[1]) if _is_address(left) else (right, node.parts[0])
         value = self.constant(mask, frame)
         effect = mask_effect(node.text, value, mask)
         if effect == "peer" or (value is None and self.has_rank_bits(mask, frame)):
@@ -281,3 +281,8 @@ def returned(function: Function) -> list[Node]:
                 stop = tokens.match.get(stop, stop) + 1 if tokens.texts[stop] in ("(", "[", "{") else stop + 1
             found.append(parse_expression(tokens, range(index + 1, stop)))
     return found
+
+
+def _is_address(flow: Flow) -> bool:
+    """Whether arithmetic on a value is arithmetic on an address of the own CTA, as far as is known."""
+    return flow.owner == "local" or flow is CIRCLE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ParseError, PtxguardError
+from ptxguard.model import Analysis
 from ptxguard.source.project import Project, check_text
 from ptxguard.source.sites import SiteFinder
 from ptxguard.source.tree import PYTHON_ENDINGS, read_tree
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 # Python files without these bytes hold no copy and are never parsed for one.
 COPY_WORD = b"cp.async.bulk"
+# Hand-written kernels are far smaller; this keeps the worst file within seconds.
+MAX_ASM_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
@@ -36,19 +39,6 @@ class Options:
     cuda_min: tuple[int, int] | None = None
     defines: Mapping[str, str | None] = field(default_factory=dict)
     public: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """Everything found.
-
-    Attributes:
-        sites: bulk copies, sorted by path, line, column.
-        errors: what could not be read or parsed; any of them means that the job was not done.
-    """
-
-    sites: tuple[CopySite, ...]
-    errors: tuple[PtxguardError, ...]
 
 
 def analyse(
@@ -94,6 +84,10 @@ def _sites_of(
     keyword = any(word.encode() in data for word in project.asm_keywords)
     if not keyword and not _needs_a_look(file, data):
         return []
+    if keyword and len(data) > MAX_ASM_BYTES:
+        size, limit = len(data) >> 20, MAX_ASM_BYTES >> 20
+        message = f"{size} MiB of source with inline asm is over the limit of {limit} MiB; exclude the file"
+        raise ParseError(message, path=file.shown, line=1)
     found: list[CopySite] = []
     units = project.units(file)
     if not units:

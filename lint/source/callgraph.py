@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.source.cuda import Function, Structure, read_structure
+from ptxguard.source.quicklook import may_define
 from ptxguard.source.tokens import IDENT
 from ptxguard.source.types import argument_fits, argument_type, declared_shape
 from ptxguard.source.uses import MacroBody, Owner, Use, is_prototype, read_use
@@ -60,8 +61,11 @@ class CallGraph:
 
     def _member_shape(self, name: str, unit: CppFile, record: str) -> str:
         shapes: set[str] = set()
+        declared = re.compile(rf"[\w>*&]\s*{re.escape(name)}\s*[;\[={{,:]")
         for home in self.project.with_word(name):
             if home is not unit and not self.project.connected(unit, home):
+                continue
+            if not declared.search(home.file.text):
                 continue
             structure = self.structure(home)
             for index in home.tokens.positions.get(name, ()):
@@ -99,9 +103,8 @@ class CallGraph:
         known = self._named.get(name)
         if known is None:
             known = []
-            called = re.compile(rf"{re.escape(name)}\s*[(<]")
             for unit in self.project.with_word(name):
-                if name.startswith("operator") or called.search(unit.file.text):
+                if name.startswith("operator") or may_define(unit.file.text, name):
                     known.extend(f for f in self.structure(unit).functions if f.name == name)
             self._named[name] = known
         return known

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from ptxguard.source.callgraph import CallGraph
     from ptxguard.source.constants import Constants
+    from ptxguard.source.guards import Definition
     from ptxguard.source.uses import Owner
 
 _CLUSTER_WORDS = (
@@ -101,11 +102,41 @@ class ClusterSizes:
     def _attribute(self, kernel: Function, known: Mapping[str, int | None]) -> Size | None:
         """`__cluster_dims__` and `__block_size__` on the definition or any declaration."""
         for place in (kernel, *self._declarations(kernel)):
-            for word, group in (("__cluster_dims__", 0), ("__block_size__", 1)):
+            for word, group in (("__cluster_dims__", 0), ("cluster_dims", 0), ("__block_size__", 1)):
                 size = self._attribute_at(place, word, group, known)
+                size = size or self._attribute_by_macro(place, word)
                 if size is not None:
                     return size
         return None
+
+    def _attribute_by_macro(self, place: Function, word: str) -> Size | None:
+        """An attribute that a macro in front of the kernel stands for (`PAIR(2)`)."""
+        tokens = place.unit.tokens
+        for unit in self.graph.project.with_word(word):
+            for macro in unit.definitions:
+                if not macro.value or word not in macro.value:
+                    continue
+                for index in tokens.positions.get(macro.name, ()):
+                    if place.header[0] <= index < place.header[1]:
+                        return self._expanded(macro, word, place, index)
+        return None
+
+    def _expanded(self, macro: Definition, word: str, place: Function, index: int) -> Size:
+        tokens, body = place.unit.tokens, macro.tokens
+        given: dict[str, int | None] = {}
+        if macro.parameters and tokens.texts[index + 1] == "(":
+            parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
+            for name, part in zip(macro.parameters, parts, strict=False):
+                given[name] = self.constants.value(parse_expression(tokens, part), place.unit)
+        at = body.positions[word][0]
+        inner = split_arguments(body, at + 2, body.match.get(at + 1, at + 1))
+        path, line = place.unit.file.path, place.unit.file.position(tokens.starts[index])[0]
+        text = f"{macro.name} stands for {macro.value}"
+        evidence = (Evidence("attribute", path, line, text),)
+        if word == "__block_size__" or not inner:
+            return Size("undecided", f"{text}, whose size is not followed ({path}:{line})", evidence)
+        values = [self.constants.value(parse_expression(body, part), macro.unit, given) for part in inner]
+        return sized(values, text, f"{path}:{line}", evidence)
 
     def _declarations(self, kernel: Function) -> list[Function]:
         for unit in self.graph.project.with_word(kernel.name):
@@ -148,8 +179,9 @@ class ClusterSizes:
     def _of_launch(self, launch: Launch, kernel: Function, launches: Launches) -> Size:
         shown = launch.tokens.source(launch.index, min(_launch_end(launch), launch.index + 40))
         here = Evidence("launch", launch.path, launch.line, shown)
-        known = self._template_values(kernel, launch)
-        attribute = self._attribute(kernel, known)
+        attribute = self._attribute(kernel, {})
+        if attribute is not None and attribute.verdict == "undecided":
+            attribute = self._attribute(kernel, self._template_values(kernel, launch))
         if attribute is not None and attribute.verdict != "undecided":
             return Size(attribute.verdict, attribute.reason, (*attribute.evidence, here))
         if launch.kind == "ex":

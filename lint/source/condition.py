@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _TOKEN = re.compile(
-    r"\s*(?:(0[xX][0-9a-fA-F']+|0[bB][01']+|[0-9][0-9']*)[uUlLzZ]*"
+    r"\s*(?:(0[xX][0-9a-fA-F](?:'?[0-9a-fA-F])*|0[bB][01](?:'?[01])*|[0-9](?:'?[0-9])*)[uUlLzZ]*"
     r"|([A-Za-z_]\w*)|(<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^!~<>?:(),])|('(?:[^'\\]|\\.)'|\"[^\"]*\"|<|.))"
 )
 
@@ -49,13 +49,13 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     ">": lambda a, b: int(a > b),
     "<=": lambda a, b: int(a <= b),
     ">=": lambda a, b: int(a >= b),
-    "<<": lambda a, b: a << min(max(b, 0), 64),
-    ">>": lambda a, b: a >> min(max(b, 0), 64),
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
     "+": lambda a, b: a + b,
     "-": lambda a, b: a - b,
     "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b if b else 0,
-    "%": lambda a, b: a % b if b else 0,
+    "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1),
 }
 
 
@@ -258,4 +258,16 @@ def _apply(operator: str, left: Value, right: Value) -> Value:
         return either(left, right)
     if left.number is None or right.number is None:
         return UNKNOWN
-    return Value(_ARITHMETIC[operator](left.number, right.number), left.assumed | right.assumed)
+    number = arithmetic(operator, left.number, right.number)
+    return UNKNOWN if number is None else Value(number, left.assumed | right.assumed)
+
+
+def arithmetic(operator: str, left: int, right: int) -> int | None:
+    """Result of a binary operator in 64-bit two's complement (intmax_t; C++ standard, cpp.cond, expr.mul).
+
+    None for an operator that is no arithmetic, a division by zero and a shift out of range.
+    """
+    if (operator in ("/", "%") and right == 0) or (operator in ("<<", ">>") and not 0 <= right < 64):
+        return None
+    compute = _ARITHMETIC.get(operator)
+    return None if compute is None else (compute(left, right) + (1 << 63)) % (1 << 64) - (1 << 63)

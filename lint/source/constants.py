@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ptxguard.source.condition import evaluate
+from ptxguard.source.condition import arithmetic, evaluate
 from ptxguard.source.exprs import Node, constant, parse_expression
 from ptxguard.source.tokens import tokenize
 
@@ -92,6 +92,10 @@ class Constants:
         return self._named[key]
 
     def _search(self, name: str, unit: CppFile, depth: int) -> int | None:
+        given = self.graph.project.defines
+        if name in given:  # `-D NAME` is 1 (nvcc), and it stands before every `#define` of the tree
+            text = given[name]
+            return self._macro("1" if text is None else text, unit)
         macro = self.graph.project.macros.candidates(
             name, self.graph.project.world(None, (13, 0)).macros_at(unit, 1 << 60)
         )
@@ -101,13 +105,13 @@ class Constants:
             }
             return values.pop() if len(values) == 1 else None
         found: set[int | None] = set()
-        given = re.compile(rf"{re.escape(name)}\s*[={{]")
-        homes = [unit] if given.search(unit.file.text) else []
+        written = re.compile(rf"{re.escape(name)}\s*[={{]")
+        homes = [unit] if written.search(unit.file.text) else []
         homes += [other for other in self.graph.project.with_word(name) if other is not unit]
         for home in homes:
             if home is not unit and (found or not self.graph.project.connected(unit, home)):
                 continue
-            if not given.search(home.file.text):
+            if not written.search(home.file.text):
                 continue
             for index in home.tokens.positions.get(name, ()):
                 node = _constant_initialiser(home, index)
@@ -155,18 +159,6 @@ def _unary(operator: str, value: int | None) -> int | None:
 def _binary(operator: str, left: int | None, right: int | None) -> int | None:
     if left is None or right is None:
         return None
-    if operator in ("/", "%"):
-        if right == 0:
-            return None
-        return left // right if operator == "/" else left % right
-    if operator in ("<<", ">>"):
-        if not 0 <= right < 64:
-            return None
-        return left << right if operator == "<<" else left >> right
-    table = {
-        "+": left + right, "-": left - right, "*": left * right, "&": left & right, "|": left | right,
-        "^": left ^ right, "==": int(left == right), "!=": int(left != right), "<": int(left < right),
-        ">": int(left > right), "<=": int(left <= right), ">=": int(left >= right),
-        "&&": int(bool(left and right)), "||": int(bool(left or right)),
-    }  # fmt: skip
-    return table.get(operator)
+    if operator in ("&&", "||"):
+        return int(bool(left and right)) if operator == "&&" else int(bool(left or right))
+    return arithmetic(operator, left, right)

@@ -23,6 +23,8 @@ _ATTRIBUTES = frozenset(
     "__minnctapersm sizeof typeof __typeof__".split()
 )
 _NOT_FUNCTIONS = frozenset(["if", "for", "while", "switch", "catch", "return", "do", "else"])
+# Types before a parenthesis open a declarator in it: `void (*table[])(int)`.
+_TYPES = frozenset("void bool char short int long float double unsigned signed auto".split())
 _RECORDS = frozenset({"class", "struct", "union"})
 
 
@@ -183,7 +185,8 @@ class _Reader:
         head, generic = self.head(start, index)
         words = [tokens.texts[i] for i in head]
         if "namespace" in words[:3]:
-            inner = [w for w in words[words.index("namespace") + 1 :] if w not in ("::", "inline")]
+            inner = words[words.index("namespace") + 1 :]
+            inner = [w for w in inner if w not in ("::", "inline", "__attribute__")]
             inner = [w for i, w in enumerate(inner) if w.isidentifier() and (i == 0 or inner[i - 1] != "(")][
                 :8
             ]
@@ -286,11 +289,11 @@ class _Reader:
             return False
         before = head[position - 1]
         text = self.tokens.texts[before]
+        if "operator" in (self.tokens.texts[i] for i in head[max(position - 4, 0) : position]):
+            return True
         if self.tokens.kinds[before] == IDENT:
-            return text not in _ATTRIBUTES and text not in _NOT_FUNCTIONS
-        if text == ">":
-            return True  # an explicit specialisation `f<2>(`
-        return "operator" in (self.tokens.texts[i] for i in head[max(position - 4, 0) : position])
+            return text not in _ATTRIBUTES and text not in _NOT_FUNCTIONS and text not in _TYPES
+        return text == ">"  # an explicit specialisation `f<2>(`
 
     def endsdeclarator(self, index: int, end: int) -> bool:
         """Whether nothing but qualifiers follows the parameters."""
@@ -351,4 +354,5 @@ class _Reader:
             in_record or bool(qualifiers),
             templates,
         )
-        (self.structure.functions if body[1] > body[0] else self.structure.declarations).append(function)
+        is_declaration = tokens.texts[body[0] : body[0] + 1] == [";"] and body[0] == body[1]
+        (self.structure.declarations if is_declaration else self.structure.functions).append(function)

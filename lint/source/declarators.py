@@ -43,10 +43,11 @@ def declarator(words: list[str], named: int) -> tuple[int, str, tuple[str, ...],
             position -= 1
         specialised = split_arguments(words[position + 1 : stop])
         position -= 1
-    name = words[position] if position >= 0 else ""
+    name, at = (words[position] if position >= 0 else ""), max(position, 0)
     if position > 0 and words[position - 1] == "~":
+        position -= 1
         name = "~" + name
-    return max(position, 0), name, _qualifiers(words, position), specialised
+    return at, name, _qualifiers(words, position), specialised
 
 
 def _qualifiers(words: list[str], position: int) -> tuple[str, ...]:
@@ -78,8 +79,10 @@ def split_arguments(words: list[str]) -> tuple[str, ...]:
 def parameter_names(words: list[str]) -> tuple[str, ...]:
     """Names of template parameters between `<` and `>`."""
     names, depth, last, done = [], 0, "", False
-    for word in [*words, ","]:
+    for place, word in enumerate([*words, ","]):
         depth += (word in ("<", "(", "{")) - (word in (">", ")", "}"))
+        if depth == 1 and word.isidentifier() and _is_pointer_declarator(words, place):
+            last, done = word, True  # `void (*Kernel)(int)`
         if word == "," and depth <= 0:
             names.append(last)
             last, done = "", False
@@ -88,6 +91,12 @@ def parameter_names(words: list[str]) -> tuple[str, ...]:
         elif depth == 0 and not done and word.isidentifier():
             last = word
     return tuple(names)
+
+
+def _is_pointer_declarator(words: list[str], place: int) -> bool:
+    """Whether a name stands alone behind `(*` or `(&`, other than in `decltype(&f)`."""
+    before, after = words[max(place - 3, 0) : place], words[place + 1 : place + 2]
+    return before[-2:] in (["(", "*"], ["(", "&"]) and after == [")"] and before[:-2] != ["decltype"]
 
 
 def record_name(words: list[str], position: int) -> str:

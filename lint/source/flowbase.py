@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ptxguard.source.uses import Owner
 
 NEUTRAL = Flow("none", "a number that is no address")
+# The value that is being followed, met again inside its own definition (`p |= rank << 24`).
+CIRCLE = Flow("none", "the address itself")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class FlowBase:
     doubt: Callable[[AsmStatement], str]
     _memo: dict[tuple[object, str, str], Flow] = field(default_factory=dict, repr=False)
     _active: dict[tuple[object, str, str], int] = field(default_factory=dict, repr=False)
+    _lambdas: dict[Owner, list[variables.Lambda]] = field(default_factory=dict, repr=False)
     _low: int = 1 << 60
     _depth: int = 0
     _steps: int = 0
@@ -67,7 +70,7 @@ class FlowBase:
             return known
         if key in self._active:
             self._low = min(self._low, self._active[key])
-            return NEUTRAL
+            return CIRCLE
         place = self._active[key] = len(self._active)
         outer, self._low = self._low, 1 << 60
         try:

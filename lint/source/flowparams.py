@@ -82,10 +82,14 @@ class ParameterFlow(FlowBase):
 
     def lambda_of(self, node: Node, frame: Frame) -> variables.Lambda | None:
         """The lambda whose parameter a name is: it hides every variable of the function around."""
-        inner = variables.lambda_around(frame.owner, node.index) if node.index >= 0 else None
-        if inner is None or not any(parameter.name == node.text for parameter in inner.parameters):
-            return None
-        return inner
+        known = self._lambdas.get(frame.owner)
+        if known is None:
+            known = self._lambdas[frame.owner] = variables.lambdas(frame.owner)
+        for inner in reversed(known):
+            names = [parameter.name for parameter in inner.parameters]
+            if node.text in names and inner.body[0] <= node.index < inner.body[1]:
+                return inner
+        return None
 
     def lambda_parameter(self, name: str, inner: variables.Lambda, frame: Frame, *, by_address: bool) -> Flow:
         """Owner of a lambda's parameter over its calls in the same function."""

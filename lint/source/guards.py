@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ptxguard.location import SourceFile
     from ptxguard.source.macros import MacroTable
 
+_CONDITION = re.compile(r"#\s*(\w+)\s*(.*)", re.DOTALL)
+_UNDEFINED = re.compile(r"#\s*(?:ifndef\s+(\w+)|if\s*!\s*defined\s*\(?\s*(\w+)\s*\)?)\s*")
 _DEFINE = re.compile(r"#\s*define\s+(\w+)(\(([^()]*)\))?\s*([\s\S]*)")
 
 
@@ -52,15 +54,30 @@ class Guard:
         """1-based line of the directive."""
         return self.unit.file.position(self.offset)[0]
 
+    @cached_property
+    def is_include_guard(self) -> bool:
+        """`#ifndef NAME` directly around `#define NAME` without a value: taken at the first include."""
+        words = self.text[1:].split()
+        if words[:1] != ["ifndef"] or len(words) < 2:
+            return False
+        definitions = self.unit.definitions_by_name.get(words[1], [])
+        return any(definition.guard is self and definition.value == "" for definition in definitions)
+
+    @property
+    def tests_only(self) -> str:
+        """NAME of `#ifndef NAME` or `#if !defined(NAME)`: what follows is a default; "" for other tests."""
+        found = _UNDEFINED.fullmatch(self.text)
+        return (found[1] or found[2]) if found else ""
+
     def own_value(self, world: World) -> Value:
         """Value of this directive's own expression; 1 for `#else`."""
-        name, _, rest = self.text[1:].strip().partition(" ")
-        if name.startswith(("if(", "elif(")):
-            name, rest = name.partition("(")[0], "(" + name.partition("(")[2] + " " + rest
-        name = re.sub(r"[^a-z].*", "", name) or name
+        found = _CONDITION.match(self.text)
+        name, rest = (found[1], found[2]) if found is not None else ("", "")
+        if self.is_include_guard:
+            return Value(1)
         macros = world.macros_at(self.unit, self.offset)
         if name in ("if", "elif"):
-            return evaluate(self.text[1:].strip().removeprefix(name), macros)
+            return evaluate(rest, macros)
         word = rest.split()[0] if rest.split() else ""
         if name in ("ifdef", "elifdef"):
             return macros.defined(word)
@@ -218,7 +235,7 @@ def _read_definition(
         parameters = tuple(word.strip() for word in found[3].split(",") if word.strip())
     value_offset = offset + len(raw) - len(text) + found.start(4)
     return Definition(
-        found[1], parameters, found[4].strip(), value_offset, offset + len(raw), offset, guard, unit
+        found[1], parameters, plain_directive(found[4]), value_offset, offset + len(raw), offset, guard, unit
     )
 
 
@@ -239,13 +256,18 @@ class World:
     table: MacroTable
     _memo: dict[Guard, Value] = field(default_factory=dict, repr=False)
     _taken: dict[Guard, Value] = field(default_factory=dict, repr=False)
+    _texts: dict[str, Value] = field(default_factory=dict, repr=False)
 
     def memo(self, guard: Guard) -> Value:
         """Value of a guard's own expression, computed once."""
         value = self._memo.get(guard)
         if value is None:
+            value = self._texts.get(guard.text)
+        if value is None:
             self._memo[guard] = UNKNOWN  # a definition that asks for itself learns nothing
             value = self._memo[guard] = guard.own_value(self)
+            if self.table.is_placeless(guard.text):
+                self._texts[guard.text] = value
         return value
 
     def holds(self, guard: Guard | None) -> Value:

@@ -105,16 +105,17 @@ class GuardVerdicts:
     def evidence(self, statement: AsmStatement) -> list[Evidence]:
         """Guards and macro values that make a statement what it is."""
         found: list[Evidence] = []
+        seen: set[int] = set()
         for macro in statement.macros:
             text = f"#define {macro.name} {macro.value}"
             found.append(Evidence("macro", macro.unit.file.path, macro.line, text))
         for guard, wanted in self._conditions(statement):
             inner = guard
-            while inner is not None:
+            while inner is not None and id(inner) not in seen:
+                seen.add(id(inner))
                 text = inner.text if wanted else f"not taken: {inner.text}"
-                item = Evidence("guard", inner.unit.file.path, inner.line, text)
-                if item not in found and not _is_include_guard(inner):
-                    found.append(item)
+                if not inner.is_include_guard:
+                    found.append(Evidence("guard", inner.unit.file.path, inner.line, text))
                 inner = inner.parent if wanted else None
         return found
 
@@ -133,12 +134,3 @@ class GuardVerdicts:
 
 def _certainly_false(value: Value) -> bool:
     return value.truth is False and not value.assumed
-
-
-def _is_include_guard(guard: Guard) -> bool:
-    """`#ifndef NAME` directly before `#define NAME`."""
-    words = guard.text[1:].split()
-    if words[:1] != ["ifndef"] or len(words) < 2:
-        return False
-    definitions = guard.unit.definitions_by_name.get(words[1], [])
-    return any(definition.guard is guard and definition.value == "" for definition in definitions)

@@ -33,6 +33,8 @@ _READERS = frozenset(
     "sizeof cudaOccupancyMaxPotentialClusterSize cuOccupancyMaxActiveClusters "
     "cuOccupancyMaxPotentialClusterSize".split()
 )
+_TYPES = frozenset({"cudaLaunchAttribute", "cudaLaunchAttribute_st", "cudaLaunchAttributeValue"})
+_HARMLESS_CALLS = frozenset({"dim3", "move", "size", "data", "min", "max", "size_t", "int", "unsigned"})
 _MAX_HOPS = 6
 
 
@@ -68,9 +70,21 @@ class ConfigReader:
         settings, missing = self._settings(launch.config, launch.owner, launch.bindings, 0)
         if missing and not settings:
             return Size("undecided", missing)
+        if not settings and self._is_unexplained(launch.owner):
+            return Size("undecided", f"launch attributes at {place} are filled in a way that is not followed")
         if not settings:
             return Size("one", f"launched with a configuration without a cluster attribute ({place})")
         return self._sized(settings, missing)
+
+    def _is_unexplained(self, owner: Owner) -> bool:
+        """Whether a body hands attributes to a launch without naming any of their kinds."""
+        tokens, first, last = body_of(owner)
+        given = any(
+            first <= i < last for word in ("attrs", "numAttrs") for i in tokens.positions.get(word, ())
+        )
+        named = ("cudaLaunchAttribute", "CU_LAUNCH_ATTRIBUTE_")
+        kinds = (text for text in tokens.texts[first:last] if text.startswith(named) and text not in _TYPES)
+        return given and not any(kinds)
 
     def _sized(self, settings: list[_Setting], missing: str) -> Size:
         values = Values(self.graph, self.constants)
@@ -183,11 +197,12 @@ class ConfigReader:
         calls: list[tuple[str, tuple[Node, ...]]] = []
         if binding.kind == "pass" and binding.extra not in _READERS:
             calls.append((binding.extra, self._arguments_at(binding, owner)))
-        elif binding.kind in ("init", "assign") and binding.node is not None and binding.node.kind == "call":
-            calls.append((binding.node.text.rsplit("::", 1)[-1], binding.node.parts[1:]))
+        elif binding.kind in ("init", "assign", "element") and binding.node is not None:
+            inside = [part for part in binding.node.walk() if part.kind == "call"]
+            calls.extend((part.text.rsplit("::", 1)[-1], part.parts[1:]) for part in inside)
         found: list[_Setting] = []
         for name, arguments in calls:
-            if name.isupper() or name in ("dim3", "move"):
+            if name.isupper() or name in _HARMLESS_CALLS:
                 continue  # an error-checking macro around a launch call
             bodies = [f for f in self.graph.functions_named(name) if f.accepts(len(arguments))]
             if not bodies:

@@ -19,7 +19,7 @@ _DEPTH = 24
 _ABSENT = frozenset(
     {
         "__HIP__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_PLATFORM_HCC__", "__HIP_DEVICE_COMPILE__",
-        "USE_ROCM",
+        "USE_ROCM", "__CUDA__",
         "__HIP_PLATFORM_NVIDIA__", "__MUSA__", "__MUSACC__", "__MUSA_ARCH__", "__SYCL_DEVICE_ONLY__",
         "SYCL_LANGUAGE_VERSION", "__METAL_VERSION__", "__OPENCL_VERSION__", "CUDA_NO_PTX",
     }
@@ -55,8 +55,8 @@ def ptx_isa(toolkit: tuple[int, int]) -> int:
     if major >= 13:
         return 900 + 10 * minor
     if major == 12:
-        # 12.0 is PTX 8.0; 12.7 never shipped, so 12.8 is 8.7 and 12.9 is 8.8.
-        return 800 + 10 * (minor if minor < 7 else minor - 1)
+        # 12.0 is PTX 8.0; 12.6 stays at the 8.5 of 12.5, so 12.8 is 8.7 and 12.9 is 8.8.
+        return 800 + 10 * (minor if minor < 6 else minor - 1)
     return {8: 780, 7: 770, 6: 760, 5: 750, 4: 740, 3: 730, 2: 720, 1: 710, 0: 700}.get(minor, 780)
 
 
@@ -72,6 +72,21 @@ class MacroTable:
     lookup: Callable[[str], list[Definition]]
     sees: Callable[[CppFile, CppFile], bool]
     _active: set[tuple[str, int, int]] = field(default_factory=set, repr=False)
+    _placeless: dict[str, bool] = field(default_factory=dict, repr=False)
+
+    def is_placeless(self, text: str) -> bool:
+        """Whether a conditional asks only for macros that the tree never defines: no place matters."""
+        known = self._placeless.get(text)
+        if known is None:
+            names = re.findall(r"[A-Za-z_]\w*", text)
+            known = self._placeless[text] = not any(self.lookup(name) for name in names)
+        return known
+
+    def _is_set_by_tree(self, name: str, unit: CppFile) -> bool:
+        """Whether files in reach decide on a macro: they define it, and not as a default (`#ifndef NAME`)."""
+        given = [definition for definition in self.lookup(name) if definition.value is not None]
+        seen = [d for d in given if d.unit is unit or self.sees(unit, d.unit)]
+        return bool(seen) and not any(d.guard is not None and d.guard.tests_only == name for d in seen)
 
     def defined(self, name: str, place: MacrosAt) -> Value:
         """Whether a macro is defined at a place."""
@@ -115,7 +130,8 @@ class MacroTable:
             return Value(0, frozenset({name}))
         self._active.add(key)
         try:
-            return _first_that_holds(self.candidates(name, place), place, read, name)
+            value = _first_that_holds(self.candidates(name, place), place, read, name)
+            return Value(0) if value.assumed == {name} and self._is_set_by_tree(name, place.unit) else value
         finally:
             self._active.discard(key)
 

@@ -47,6 +47,8 @@ class Alternative:
 Alternatives = list[Alternative]
 # A macro argument: the token stream it stands in, its token indices, its file.
 Argument = tuple[Tokens, list[int], "CppFile"]
+# File and offset at which a macro is used: names in its body mean what they mean there (cpp.rescan).
+Place = tuple["CppFile", int]
 
 
 @dataclass(eq=False)
@@ -78,12 +80,13 @@ class Resolver:
         """
         if owner is None or not owner.parameters:
             return self._sequence(tokens, list(indices), unit, {}, 0)
-        if not any(tokens.texts[i] in owner.parameters for i in indices if tokens.kinds[i] == IDENT):
+        names = set(map(_parameter_name, owner.parameters))
+        if not any(tokens.texts[i] in names for i in indices if tokens.kinds[i] == IDENT):
             return self._sequence(tokens, list(indices), unit, {}, 0)
         found: Alternatives = []
         seen: set[str] = set()
         for arguments in self.uses(owner):
-            bound = dict(zip(owner.parameters, arguments, strict=False))
+            bound = _bind(owner.parameters, arguments)
             values = self._sequence(tokens, list(indices), unit, bound, 0)
             if values is None:
                 return None
@@ -97,12 +100,18 @@ class Resolver:
         return found if len(found) <= MAX_ALTERNATIVES else None
 
     def _sequence(
-        self, tokens: Tokens, indices: list[int], unit: CppFile, bound: dict[str, Argument], depth: int
+        self,
+        tokens: Tokens,
+        indices: list[int],
+        unit: CppFile,
+        bound: dict[str, Argument],
+        depth: int,
+        used: Place | None = None,
     ) -> Alternatives | None:
         found: Alternatives = [Alternative()]
         position = 0
         while position < len(indices):
-            values, position = self._one(tokens, indices, position, unit, bound, depth)
+            values, position = self._one(tokens, indices, position, unit, bound, depth, used)
             if values is None or len(found) * len(values) > MAX_ALTERNATIVES:
                 return None
             found = [left.plus(right) for left in found for right in values]
@@ -116,6 +125,7 @@ class Resolver:
         unit: CppFile,
         bound: dict[str, Argument],
         depth: int,
+        used: Place | None,
     ) -> tuple[Alternatives | None, int]:
         """Values of the piece at a position, and the position behind it."""
         index = indices[position]
@@ -127,7 +137,7 @@ class Resolver:
             if argument is not None:
                 return [Alternative(_stringised(argument))], position + 2
         if kind == IDENT:
-            return self._named(tokens, indices, position, unit, bound, depth)
+            return self._named(tokens, indices, position, unit, bound, depth, used)
         if kind == NUMBER or (kind == PUNCT and text not in ("(", ")")):
             return [Alternative(unresolved=(text,))], position + 1
         return [Alternative()], position + 1  # parentheses around pieces
@@ -140,6 +150,7 @@ class Resolver:
         unit: CppFile,
         bound: dict[str, Argument],
         depth: int,
+        used: Place | None,
     ) -> tuple[Alternatives | None, int]:
         index = indices[position]
         name = tokens.texts[index]
@@ -147,10 +158,11 @@ class Resolver:
         if name in bound:
             stream, inner, home = bound[name]
             return self._sequence(stream, inner, home, {}, depth + 1), position + 1
-        definitions = self.candidates(name, self.place(unit, tokens.starts[index]))
+        used = used or (unit, tokens.starts[index])
+        definitions = self.candidates(name, self.place(*used))
         if not definitions or depth > _MAX_DEPTH:
             return [Alternative(unresolved=(name,))], position + 1
-        values = self._definitions(definitions, arguments, bound, depth)
+        values = self._definitions(definitions, arguments, bound, depth, used)
         takes_arguments = any(definition.parameters is not None for definition in definitions)
         return values, after if takes_arguments and arguments is not None else position + 1
 
@@ -160,6 +172,7 @@ class Resolver:
         arguments: list[Argument] | None,
         bound: dict[str, Argument],
         depth: int,
+        used: Place,
     ) -> Alternatives | None:
         """Values of all definitions, the winner first; a later one needs the earlier ones not to hold."""
         found: Alternatives = []
@@ -168,7 +181,7 @@ class Resolver:
             if definition.value is None:
                 losers += ((definition.guard, False),)
                 continue
-            inner = self._body(definition, arguments, bound, depth)
+            inner = self._body(definition, arguments, bound, depth, used)
             if inner is None:
                 return None
             here = Alternative(conditions=(*losers, (definition.guard, True)), macros=(definition,))
@@ -179,15 +192,20 @@ class Resolver:
         return found if len(found) <= MAX_ALTERNATIVES else None
 
     def _body(
-        self, definition: Definition, arguments: list[Argument] | None, bound: dict[str, Argument], depth: int
+        self,
+        definition: Definition,
+        arguments: list[Argument] | None,
+        bound: dict[str, Argument],
+        depth: int,
+        used: Place,
     ) -> Alternatives | None:
         parameters: dict[str, Argument] = {}
         if definition.parameters is not None:
             if arguments is None:
                 return [Alternative(unresolved=(definition.name,))]
-            parameters = dict(zip(definition.parameters, self._rebound(arguments, bound), strict=False))
+            parameters = _bind(definition.parameters, self._rebound(arguments, bound))
         body = definition.tokens
-        return self._sequence(body, list(range(len(body))), definition.unit, parameters, depth + 1)
+        return self._sequence(body, list(range(len(body))), definition.unit, parameters, depth + 1, used)
 
     @staticmethod
     def _rebound(arguments: list[Argument], bound: dict[str, Argument]) -> list[Argument]:
@@ -197,6 +215,26 @@ class Resolver:
             name = stream.texts[indices[0]] if len(indices) == 1 else ""
             rebound.append(bound.get(name, (stream, indices, home)))
         return rebound
+
+
+def _bind(parameters: tuple[str, ...], arguments: list[Argument]) -> dict[str, Argument]:
+    """Arguments by parameter; `...` takes all that are left under the name `__VA_ARGS__` (cpp.subst)."""
+    bound: dict[str, Argument] = {}
+    for number, name in enumerate(parameters):
+        given = arguments[number : number + 1]
+        if name.endswith("..."):
+            given = arguments[number:]
+        if given:
+            stream, first, home = given[0]
+            rest = [index for _, indices, _ in given for index in indices]
+            whole = list(range(rest[0], rest[-1] + 1)) if len(given) > 1 and rest else first
+            bound[_parameter_name(name)] = (stream, whole, home)
+    return bound
+
+
+def _parameter_name(name: str) -> str:
+    """The name under which a body uses a parameter: `__VA_ARGS__` for `...`, `args` for GNU's `args...`."""
+    return (name.removesuffix("...").strip() or "__VA_ARGS__") if name.endswith("...") else name
 
 
 def call_arguments(

@@ -256,8 +256,12 @@ def _embedded(unit: CppFile) -> list[CppFile]:
 
 
 def check_text(unit: CppFile) -> list[PtxguardError]:
-    """Literals and comments that never end, unless they stand under `#if 0`."""
+    """Conditionals, literals and comments that never end; literals under `#if 0` do not count."""
     problems: list[PtxguardError] = []
+    last = unit.guard_at(len(unit.file.text))
+    if last is not None:
+        message = f"{last.text} has no #endif"
+        problems.append(ParseError(message, path=unit.file.path, line=last.line, column=1))
     for offset, text in unit.unended():
         guard = unit.guard_at(offset)
         while guard is not None and guard.text[1:].split() != ["if", "0"]:

@@ -7,26 +7,32 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ptxguard.model import Operand
 from ptxguard.source.ptx import parse_asm
-from ptxguard.source.ptxmodule import declared_variables
+from ptxguard.source.ptxvariables import declared_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ptxguard.model import Instruction, Operand
-    from ptxguard.source.ptxmodule import Variable
+    from ptxguard.model import Instruction
+    from ptxguard.source.ptxvariables import Variable
 
 # A statement begins behind `;`, a brace, a label or a line directive; guard and opcode follow, then what it
 # writes. Operands are taken as text: a body has thousands of definitions, and few are ever asked for.
 _DEFINITION = re.compile(
-    r"(?:^|[;{}:\n])\s*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)\s+"
+    r"(?:^|[;{}:\n])[ \t\r]*(?:@\s*!?\s*[\w$%]+\s+)?(?P<opcode>[a-z]\w*(?:\.[\w:]+)*)\s+"
     r"(?P<results>[\w$%|]+|\{[^{}]*\}|\([^()]*\))\s*,(?P<sources>[^;]*)"
 )
+_NAMES = re.compile(r"[\w$%]+")
+_SHARED = re.compile(r"\.shared\s")
 _SOURCE = re.compile(r"\s*(\[[^\]]*\]|\{[^}]*\}|\([^)]*\)|[^,\[\]{}()]+)\s*,?")
-_SHARED = re.compile(r"(?:\.extern\s+)?(?<![\w.:])\.shared\b(?!::)[^;]*;")
 _CALL = re.compile(
-    r"(?<![\w.$%])call(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
+    r"\bcall(?<![.$%]call)(?:\.uni)?\s+(?:(?:\([^()]*\)|_)\s*,\s*)?(?P<name>[\w$%]+)\s*(?:,\s*\((?P<arguments>[^()]*)\))?"
 )
+# Above one of these, definitions are looked up in an index of the body.
+_INDEX_CHARACTERS = 200_000
+_INDEX_REGISTERS = 60
+_BEHIND_RESULT = frozenset(",|}) \t\r\n")
 _BEFORE = re.compile(r"(?:\s|[{}]|[\w$%]+\s*:(?!:)|\.loc\b[^\n]*|\.file\b[^\n]*)*")
 
 
@@ -67,6 +73,7 @@ class Body:
     def __init__(self, text: str, base: int) -> None:
         self.text = text
         self.base = base
+        self._found: dict[str, tuple[Definition, ...]] = {}
 
     def instructions_with(self, words: str) -> Iterator[Instruction]:
         """The instructions whose opcode holds the words, parsed, offsets into the module.
@@ -94,26 +101,40 @@ class Body:
         except ParseError as error:
             raise ParseError(error.message, offset=self.base + start + (error.offset or 0)) from None
 
-    def definitions(self, register: str) -> list[Definition]:
+    def definitions(self, register: str) -> tuple[Definition, ...]:
         """Every instruction of the function that writes the register."""
-        return [self._definition(match) for match in self._index.get(register, ())]
+        if register not in self._found:
+            large = len(self.text) > _INDEX_CHARACTERS or len(self._found) > _INDEX_REGISTERS
+            matches = self._index.get(register, ()) if large else self._search(register)
+            self._found[register] = tuple(map(self._definition, matches))
+        return self._found[register]
+
+    def _search(self, register: str) -> Iterator[re.Match[str]]:
+        """The definitions of one register, without an index."""
+        text, size = self.text, len(register)
+        position = text.find(register)
+        while position >= 0:
+            # Most mentions are addresses or longer names: told by the characters beside them.
+            if text[position - 1] != "[" and text[position + size : position + size + 1] in _BEHIND_RESULT:
+                match = _DEFINITION.search(text, max(text.rfind(";", 0, position), 0))
+                if match is not None and match.start("results") <= position < match.end("results"):
+                    if register in _NAMES.findall(match["results"]):
+                        yield match
+                    position = match.end("results") - size
+            position = text.find(register, position + size)
 
     @cached_property
     def _index(self) -> dict[str, list[re.Match[str]]]:
         index: dict[str, list[re.Match[str]]] = {}
         for match in _DEFINITION.finditer(self.text):
-            results = match["results"]
-            if results[0] in "{(" or "|" in results:
-                for name in re.findall(r"[\w$%]+", results):
-                    index.setdefault(name, []).append(match)
-            else:
-                index.setdefault(results, []).append(match)
+            for name in _NAMES.findall(match["results"]):
+                index.setdefault(name, []).append(match)
         return index
 
     def _definition(self, match: re.Match[str]) -> Definition:
         return Definition(
             match["opcode"],
-            tuple(re.findall(r"[\w$%]+", match["results"])),
+            tuple(_NAMES.findall(match["results"])),
             tuple(source.strip() for source in _SOURCE.findall(match["sources"]) if source.strip()),
             self.base + match.start("opcode"),
         )
@@ -123,8 +144,12 @@ class Body:
         """The `.shared` variables that the function declares."""
         found = {}
         for match in _SHARED.finditer(self.text):
-            for variable in declared_variables(match[0][:-1], self.base + match.start()):
-                found[variable.name] = variable
+            position, end = match.start(), self.text.find(";", match.end())
+            if position == 0 or self.text[position - 1] in " \t\r\n;{}":  # no opcode: `isspacep.shared`
+                start = self.text.rfind(".extern", max(position - 20, 0), position)
+                declaration = self.text[start if start >= 0 else position : end]
+                for variable in declared_variables(declaration, self.base + position):
+                    found[variable.name] = variable
         return found
 
     @cached_property
@@ -163,4 +188,4 @@ def _moved(instruction: Instruction, by: int) -> Instruction:
 
 def _moved_operand(operand: Operand, by: int) -> Operand:
     children = tuple(_moved_operand(child, by) for child in operand.children)
-    return replace(operand, start=operand.start + by, end=operand.end + by, children=children)
+    return Operand(operand.kind, operand.text, operand.start + by, operand.end + by, children)

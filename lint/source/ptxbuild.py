@@ -20,6 +20,10 @@ _WORDS = re.compile(
 )
 
 
+# As many registers as anybody declares; a longer number is no count.
+_COUNT = re.compile(r"[0-9]{1,9}")
+
+
 class PtxBuilder:
     """Callbacks named like the grammar's rules; `begin` a text before each parse."""
 
@@ -90,8 +94,9 @@ class PtxBuilder:
         for index, word in enumerate(words):
             if word[0] in ".<>," or word[0].isdigit():
                 continue
-            if words[index + 1 : index + 2] == ("<",) and words[index + 2].isdecimal():
-                self._families[word] = int(words[index + 2])
+            following = words[index + 1 : index + 3]
+            if len(following) == 2 and following[0] == "<" and _COUNT.fullmatch(following[1]):
+                self._families[word] = int(following[1])
             else:
                 self._registers.add(word)
 
@@ -177,7 +182,10 @@ class PtxBuilder:
         if name in self._registers:
             return True
         stem = name.rstrip("0123456789")
-        return stem in self._families and stem != name and int(name[len(stem) :]) < self._families[stem]
+        number = name[len(stem) :]
+        return (
+            stem in self._families and bool(_COUNT.fullmatch(number)) and int(number) < self._families[stem]
+        )
 
     def _whole(self, kind: str, first: _Piece, last: _Piece, children: tuple[Operand, ...] = ()) -> Operand:
         return self._span(kind, _start(first), _end(last), children)

@@ -13,11 +13,13 @@ from ptxguard.source.ptxmodule import without_comments
 
 if TYPE_CHECKING:
     from ptxguard.source.ptxbody import Call
-    from ptxguard.source.ptxmodule import PtxFunction, PtxModule, Variable
+    from ptxguard.source.ptxmodule import PtxFunction, PtxModule
+    from ptxguard.source.ptxvariables import Variable
 
 # What only makes sense with more than one CTA in a cluster: worth showing, no proof.
-_CLUSTER_USES = re.compile(
-    r"%cluster_ctarank|%cluster_nctarank|%cluster_ctaid|(?<![\w.])mapa\.|barrier\.cluster\.|\.multicast::cluster"
+_CLUSTER_USES = (
+    *("%cluster_ctarank", "%cluster_nctarank", "%cluster_ctaid", "%cluster_nctaid"),
+    *("mapa.", "barrier.cluster.", ".multicast::cluster"),
 )
 # One larger kernel makes the answer, one undecided kernel spoils `one`.
 _FIRST = ("larger", "undecided", "one")
@@ -76,6 +78,8 @@ class CallGraph:
 
     def kernels_of(self, function: PtxFunction) -> tuple[PtxFunction, ...]:
         """The entries that reach a function by direct calls, in file order; an entry reaches itself."""
+        if function.is_entry:
+            return (function,)
         reached = {function.name}
         waiting = [function.name]
         while waiting:
@@ -119,11 +123,10 @@ class CallGraph:
             ]
             if directives:
                 found.append(Evidence("attribute", path, line, f"{kernel.name}: {' '.join(directives)}"))
-            uses = dict.fromkeys(match[0] for match in _CLUSTER_USES.finditer(kernel.body.text))
-            for use in uses:
-                offset = kernel.body_start + kernel.body.text.index(use)
-                text = f"{kernel.name} uses {use.strip('.')}"
-                found.append(Evidence("asm", path, self.module.line(offset), text))
+            text = kernel.body.text
+            for offset, use in sorted((text.find(use), use) for use in _CLUSTER_USES if use in text):
+                line = self.module.line(kernel.body_start + offset)
+                found.append(Evidence("asm", path, line, f"{kernel.name} uses {use.strip('.')}"))
         return tuple(found)
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # More steps than any real address takes; a longer chain is called unknown.
 _STEP_LIMIT = 600
 _DEPTH_LIMIT = 60
+_LIMIT = "limit"
 
 _VERDICTS = {Owner.LOCAL: "local", Owner.PEER: "peer"}
 # PTX ISA, "Special Registers"; none of them holds an address.
@@ -27,7 +28,7 @@ _SPECIAL = re.compile(
     r"|pm\d\w*|envreg\d+|(?:total|aggr|dynamic)_smem_size|is_explicit_cluster|n?clusterid"
     r"|cluster_n?cta(?:id|rank))(?:\.[xyzw])?\Z"
 )
-_IMMEDIATE = re.compile(r"-?\s*(?:0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)U?\Z")
+_IMMEDIATE = re.compile(r"-?\s*(?:0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64}|0[0-7]{0,22}|[1-9][0-9]{0,19})U?\Z")
 _TERM = re.compile(r"([+-])\s*(-?\s*[\w$%]+)")
 _ADDRESS = re.compile(
     r"\[?\s*(?P<base>-?[\w$%]+(?:\.[xyzw])?)\s*(?P<offset>(?:[+-]\s*-?\s*[\w$%]+\s*)*)\]?\Z"
@@ -36,6 +37,12 @@ _ADDRESS = re.compile(
 # Opcodes whose result is their first source: conversions keep the owner (`CONTRACT.md`, "Two proofs"), and a
 # shuffle hands a value on within a warp, which is within the CTA.
 _MOVES = frozenset({"mov", "cvt", "cvta", "shfl"})
+# What they give comes from memory or is data: an address only if somebody has put one there. Compilers reuse
+# an accumulator's zero as the start of a counter.
+_DATA = frozenset(
+    {"ldu", "ldmatrix", "atom", "tex", "tld4", "suld", "tcgen05", "wmma", "mma", "wgmma", "mbarrier"}
+    | {"vote", "match", "redux", "elect", "activemask", "popc", "clz", "bfind", "fns", "dp4a", "dp2a"}
+)
 _CHOICES = frozenset({"selp", "slct", "min", "max"})
 _BINARY = {
     "add": ptxvalue.add,
@@ -45,6 +52,7 @@ _BINARY = {
     "and": ptxvalue.mask,
     "mul": ptxvalue.multiply,
     "shl": ptxvalue.shift_left,
+    "shr": ptxvalue.shift_right,
 }
 
 
@@ -54,6 +62,9 @@ class AddressFlow:
     def __init__(self, graph: CallGraph) -> None:
         self._graph = graph
         self._steps = 0
+        self._known: dict[str, Value | None] = {}
+        # Registers whose loop the value under way goes through: it holds for that way only.
+        self._open: set[str] = set()
 
     def judge(self, function: PtxFunction, copy: BulkCopy, path: str) -> AddressVerdict:
         """The owner of the copy's destination and mbarrier, with the lines that show it."""
@@ -77,6 +88,7 @@ class AddressFlow:
         if operand.kind == "address" and any(child.kind == "vector" for child in operand.children):
             return Value(Owner.UNKNOWN, "a tensor map")
         self._steps = 0
+        self._open.clear()
         value = self._address(function, operand.text, operand.start, frozenset())
         return value or Value(Owner.UNKNOWN, "a register that nothing in the function writes")
 
@@ -97,9 +109,8 @@ class AddressFlow:
             return Value(Owner.NUMBER, "a number", constants=frozenset((_number(text),)))
         shared = function.body.shared_variables.get(text) or self._graph.shared_variables.get(text)
         if shared is not None:
-            kind = "extern .shared" if shared.is_extern else ".shared"
-            place = self._graph.module.line(shared.offset)
-            reason = f"in `{text}`, a {kind} variable of line {place}"
+            kind = ".extern .shared" if shared.is_extern else ".shared"
+            reason = f"in `{text}`, the {kind} variable of line {self._graph.module.line(shared.offset)}"
             return Value(Owner.LOCAL, reason, ((shared.offset, f"{kind} {text}"),))
         if text in function.params and not function.body.definitions(text):
             return self._parameter(function, function.params.index(text), seen)
@@ -109,16 +120,26 @@ class AddressFlow:
 
     def _register(self, function: PtxFunction, name: str, offset: int, seen: frozenset[str]) -> Value | None:
         key = f"{function.name}\0{name}"
+        if key in self._known:
+            return self._known[key]
         if key in seen:
+            self._open.add(key)
             return None
         self._steps += 1
         if self._steps > _STEP_LIMIT or len(seen) > _DEPTH_LIMIT:
+            self._open.add(_LIMIT)
             return Value(Owner.UNKNOWN, f"at the end of a chain too long to follow (`{name}`)")
         definitions = function.body.definitions(name)
         if not definitions:
             return Value(Owner.UNKNOWN, f"`{name}`, which nothing in the function writes", ((offset, name),))
+        around, self._open = self._open, set()
         inner = seen | {key}
-        return union(self._result(function, item, inner) for item in definitions)
+        value = union([self._result(function, item, inner) for item in definitions])
+        self._open.discard(key)
+        if not self._open:
+            self._known[key] = value
+        self._open |= around
+        return value
 
     def _result(self, function: PtxFunction, item: Definition, seen: frozenset[str]) -> Value | None:
         """What one definition makes of its sources."""
@@ -129,11 +150,15 @@ class AddressFlow:
             return self._mapped(function, item, seen)
         if base == "call":
             return Value(Owner.UNKNOWN, "the result of a call", ((item.offset, "call"),))
+        if base in _DATA:
+            return Value(Owner.INPUT, f"the result of `{item.opcode}`", ((item.offset, item.opcode),))
         values = [self._source(function, source, item.offset, seen) for source in item.sources]
         if base in _MOVES and values:
             return values[0]
         if base in _CHOICES and len(values) >= 2:
             return union(values[:2])
+        if base in {"mul", "mad"} and ".hi" in item.opcode:
+            return ptxvalue.arithmetic(values, item.opcode)
         if base in _BINARY and len(values) == 2:
             return _BINARY[base](values[0], values[1])
         if base == "mad" and len(values) == 3:
@@ -163,8 +188,7 @@ class AddressFlow:
     def _mapped(self, function: PtxFunction, item: Definition, seen: frozenset[str]) -> Value:
         """`mapa`: of another CTA, unless the rank is the own one (`CONTRACT.md`: then unknown)."""
         root = ((item.offset, " ".join((item.opcode, *item.sources))),)
-        rank = item.sources[1] if len(item.sources) > 1 else ""
-        if self._is_own_rank(function, rank):
+        if len(item.sources) > 1 and self._is_own_rank(function, item.sources[1]):
             return Value(Owner.UNKNOWN, "mapped by mapa to the own cluster rank", root)
         return Value(Owner.PEER, "mapped to another CTA by mapa", root)
 
@@ -179,6 +203,7 @@ class AddressFlow:
         name = function.params[index]
         key = f"{function.name}\0param {index}"
         if key in seen:
+            self._open.add(key)
             return None
         if function.is_entry:
             return Value(Owner.INPUT, f"the kernel parameter `{name}`", ((function.start, name),))
@@ -189,6 +214,7 @@ class AddressFlow:
             self._argument(caller, call.arguments, index, call.offset, seen | {key})
             for caller, call in self._graph.calls_of(function.name)
         ]
+        self._open.discard(key)
         if not arguments:
             return Value(Owner.UNKNOWN, f"the parameter `{name}` of a function that nothing calls")
         return union(arguments)
@@ -206,5 +232,5 @@ def _number(text: str) -> int:
     """A PTX integer: a leading 0 is octal."""
     digits = text.replace(" ", "").rstrip("U")
     sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits)
-    octal = len(digits) > 1 and digits[0] == "0" and digits.isdecimal()
+    octal = digits[0] == "0" and digits.isdecimal()
     return sign * int(digits, 8 if octal else 0)

@@ -9,6 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 from ptxguard.errors import ParseError
+from ptxguard.location import SourceFile
+from ptxguard.source.ptxvariables import Variable, declared_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,39 +22,16 @@ if TYPE_CHECKING:
 _MARKS = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"|\{|\}|/\*|"', re.DOTALL)
 _HIDING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', re.DOTALL)
 
-_VERSION = re.compile(r"\.version\s+(\d+)\.(\d+)")
+_VERSION = re.compile(r"\.version\s+([0-9]{1,4})\.([0-9]{1,4})")
 _TARGET = re.compile(r"\.target\s+(\w+)(?:\s*,\s*\w+)*")
-_ADDRESS_SIZE = re.compile(r"\.address_size\s+(\d+)")
+_ADDRESS_SIZE = re.compile(r"\.address_size\s+([0-9]{1,4})")
 _FUNCTION = re.compile(
     r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<kind>entry|func)\b"
     r"(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\))?"
     r"(?:\s*\((?P<results>[^()]*)\))?\s*(?P<name>[\w$%]+)\s*(?:\((?P<params>[^()]*)\))?(?P<rest>.*)",
     re.DOTALL,
 )
-_TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*\d+)*)")
-_VARIABLE = re.compile(
-    r"(?:\.(?P<linkage>visible|extern|weak|common)\s+)?\.(?P<space>shared|global|const|local|param)\b"
-    r"(?:::\w+)?(?P<type>(?:\s*\.attribute\s*\((?:[^()]|\([^()]*\))*\)|\s*\.align\s+\d+|\s*\.\w+)*)(?P<names>.*)",
-    re.DOTALL,
-)
-_NAME = re.compile(r"[A-Za-z_$%][\w$]*")
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A variable of a state space (`.shared .align 16 .b8 buffer[1024];`).
-
-    Attributes:
-        name: as written.
-        space: shared, global, const, local or param.
-        is_extern: whether another module or the launch gives it its size.
-        offset: of its declaration in the module's text.
-    """
-
-    name: str
-    space: str
-    is_extern: bool
-    offset: int
+_TUNING = re.compile(r"\.([a-z_]\w*)((?:\s*,?\s*[0-9]{1,10}\b)*)")
 
 
 @dataclass(frozen=True)
@@ -92,6 +71,11 @@ class PtxFunction:
         return self._text.find(words, self.body_start, self.body_end) >= 0
 
     @cached_property
+    def uses_setmaxnreg(self) -> bool:
+        """Whether the body asks for another register count: what a driver call makes ptxas ignore (C7506)."""
+        return "setmaxnreg" in self.body.text
+
+    @cached_property
     def body(self) -> Body:
         """The body with comments blanked, ready to be asked for statements."""
         from ptxguard.source.ptxbody import Body
@@ -104,7 +88,7 @@ class PtxModule:
     """A PTX module.
 
     Attributes:
-        text: the whole text.
+        source: the file, or a nameless one for a bare text.
         version: PTX ISA version, (8, 6).
         target: as written, `sm_90a`.
         address_size: bits.
@@ -112,7 +96,7 @@ class PtxModule:
         variables: of module scope.
     """
 
-    text: str
+    source: SourceFile
     version: tuple[int, int]
     target: str
     address_size: int
@@ -121,20 +105,23 @@ class PtxModule:
 
     def line(self, offset: int) -> int:
         """1-based line of an offset."""
-        return bisect_right(self._line_starts, offset)
+        return bisect_right(self.source.line_starts, offset)
 
-    @cached_property
-    def _line_starts(self) -> list[int]:
-        return [0, *(match.end() for match in re.finditer("\n", self.text))]
+    @property
+    def text(self) -> str:
+        """The whole text."""
+        return self.source.text
 
 
-def read_module(text: str) -> PtxModule:
+def read_module(source: SourceFile | str) -> PtxModule:
     """Read a module's header lines and the heads of its functions and variables.
 
     Raises:
         ParseError: no `.version`/`.target`, or braces, comments or strings that do not close; with line
             and column.
     """
+    source = SourceFile("", source) if isinstance(source, str) else source
+    text = source.text
     functions: list[PtxFunction] = []
     variables: list[Variable] = []
     lead = ""
@@ -152,7 +139,7 @@ def read_module(text: str) -> PtxModule:
         _fail(text, 0, "no PTX module: it must begin with .version and .target")
     size = _ADDRESS_SIZE.search(lead)
     return PtxModule(
-        text=text,
+        source=source,
         version=(int(version[1]), int(version[2])),
         target=target[1],
         address_size=int(size[1]) if size else 32,  # PTX ISA, ".address_size": the default
@@ -164,17 +151,6 @@ def read_module(text: str) -> PtxModule:
 def without_comments(text: str) -> str:
     """The text with comments blanked, every offset and line kept."""
     return _HIDING.sub(_blank, text) if "/" in text else text
-
-
-def declared_variables(text: str, base: int) -> Iterator[Variable]:
-    """Variables that one declaration without comments makes; nothing where it is no such declaration."""
-    match = _VARIABLE.match(text)
-    if match is None:
-        return
-    for piece in match["names"].split("=", 1)[0].split(","):
-        name = _NAME.search(piece)
-        if name is not None:
-            yield Variable(name[0], match["space"], match["linkage"] == "extern", base)
 
 
 def _blank(match: re.Match[str]) -> str:
@@ -264,7 +240,7 @@ def _parameter_names(text: str | None) -> tuple[str, ...]:
 
 def _read_tuning(text: str) -> dict[str, tuple[int, ...]]:
     """`.explicitcluster .reqnctapercluster 2, 1, 1` as names with numbers."""
-    return {match[1]: tuple(map(int, re.findall(r"\d+", match[2]))) for match in _TUNING.finditer(text)}
+    return {match[1]: tuple(map(int, re.findall(r"[0-9]+", match[2]))) for match in _TUNING.finditer(text)}
 
 
 def _fail(text: str, offset: int, message: str) -> NoReturn:

@@ -116,12 +116,12 @@ class _Reader:
             evidence=(self.target_line, *address.evidence, *cluster.evidence),
             space_spans=_space_spans(span, copy) if self.module.version >= _CTA_FORM_VERSION else (),
             public=self.public,
-            uses_setmaxnreg=any(item.mentions("setmaxnreg") for item in (function, *kernels)),
+            uses_setmaxnreg=any(item.uses_setmaxnreg for item in (function, *kernels)),
         )
 
 
 def _sites(file: SourceFile, targets: Sequence[Target], *, public: bool) -> list[CopySite]:
-    module = read_module(file.text)
+    module = read_module(file)
     holders = [function for function in module.functions if function.is_defined and function.mentions(_COPY)]
     if not holders:
         return []

@@ -105,7 +105,7 @@ def mask(left: Value | None, right: Value | None) -> Value | None:
     if address is None:
         return None if aligns else replace(pattern, constants=frozenset())
     if address.owner is not Owner.LOCAL:
-        return _mixed((address, pattern))
+        return _bounded((address, pattern))
     if aligns:
         return address
     if not pattern.constants:
@@ -114,17 +114,31 @@ def mask(left: Value | None, right: Value | None) -> Value | None:
 
 
 def multiply(left: Value | None, right: Value | None) -> Value | None:
-    """A product is a number; with a factor of 2^24 or more it reaches the rank."""
+    """The low part of a product: a number; a factor that is a multiple of 2^24 makes bits of the rank.
+
+    Other large factors are the reciprocals by which compilers divide: a right shift follows.
+    """
     factors = [value for value in (left, right) if value is not None and value.constants]
     growth = sum(max(abs(number).bit_length() for number in value.constants) - 1 for value in factors)
-    return _scaled((left, right), max(growth, 0))
+    ranks = any(number and number % _OFFSET_LIMIT == 0 for value in factors for number in value.constants)
+    return _scaled((left, right), max(growth, 0), ranks=ranks)
 
 
 def shift_left(left: Value | None, right: Value | None) -> Value | None:
     """A shift by 24 or more makes bits of the rank; one by an unknown amount may."""
     if right is None or not right.constants:
         return Value(Owner.UNKNOWN, "computed by a shift whose amount is no constant")
-    return _scaled((left,), max(right.constants))
+    amount = max(right.constants)
+    return _scaled((left,), amount, ranks=amount >= RANK_SHIFT)
+
+
+def shift_right(left: Value | None, right: Value | None) -> Value | None:
+    """A shift takes back what a factor has enlarged."""
+    number = arithmetic((left,), "shr")
+    amount = min(right.constants, default=0) if right is not None else 0
+    scale = max(number.scale - amount, 0)
+    small = number.owner is Owner.RANK_BITS and scale < RANK_SHIFT
+    return replace(number, scale=scale, owner=Owner.NUMBER if small else number.owner)
 
 
 def arithmetic(values: Iterable[Value | None], opcode: str) -> Value:
@@ -143,12 +157,14 @@ def _offset(left: Value | None, right: Value | None, reaches: Callable[[int], bo
         return _loop_offset(left or right, reaches)
     base, distance = (right, left) if right.owner is Owner.LOCAL else (left, right)
     if base.owner is not Owner.LOCAL:
-        return _mixed((left, right))
+        return _enlarged(_mixed((left, right)), left.constants | right.constants, reaches)
     roots = _roots((base, distance))
     if distance.owner is Owner.RANK_BITS or any(map(reaches, distance.constants)):
         return replace(_worse(base, Owner.PEER, "with bits of a cluster rank in the address"), roots=roots)
-    if distance.owner in {Owner.NUMBER, Owner.INPUT}:
+    if _is_plain(distance):
         return base
+    if distance.owner in {Owner.NUMBER, Owner.INPUT}:
+        return _worse(base, Owner.UNKNOWN, "plus a number that may reach the rank's bits")
     if distance.owner is Owner.LOCAL:
         return Value(Owner.UNKNOWN, "the sum of two addresses", roots)
     return replace(distance, roots=roots)
@@ -156,21 +172,40 @@ def _offset(left: Value | None, right: Value | None, reaches: Callable[[int], bo
 
 def _loop_offset(distance: Value | None, reaches: Callable[[int], bool]) -> Value | None:
     """What a register becomes that a loop moves by a distance."""
-    if distance is not None and any(map(reaches, distance.constants)):
-        return _worse(distance, Owner.RANK_BITS)
-    return None if distance is None or distance.owner in {Owner.NUMBER, Owner.INPUT} else distance
+    if distance is None:
+        return None
+    moved = _enlarged(replace(distance, constants=frozenset()), distance.constants, reaches)
+    return None if _is_plain(moved) else moved
 
 
-def _scaled(values: Iterable[Value | None], growth: int) -> Value:
+def _is_plain(value: Value) -> bool:
+    return value.owner in {Owner.NUMBER, Owner.INPUT} and value.scale < RANK_SHIFT
+
+
+def _enlarged(number: Value, constants: frozenset[int], reaches: Callable[[int], bool]) -> Value:
+    """A number to which constants have been added, with those that reach the rank not forgotten."""
+    far = [constant for constant in constants if reaches(constant)]
+    if not far or not _is_plain(number):
+        return number
+    if all(constant % _OFFSET_LIMIT == 0 for constant in far):
+        return replace(number, owner=Owner.RANK_BITS, scale=RANK_SHIFT)
+    return replace(number, scale=RANK_SHIFT)
+
+
+def _scaled(values: Iterable[Value | None], growth: int, *, ranks: bool) -> Value:
     product = arithmetic(values, "mul or shl")
-    if product.owner is not Owner.NUMBER:
-        return product
-    scale = product.scale + growth
-    if growth >= RANK_SHIFT:
-        return replace(product, owner=Owner.RANK_BITS, scale=scale)
-    if scale >= RANK_SHIFT:
-        return replace(product, owner=Owner.UNKNOWN, reason=f"{product.reason}, shifted into the rank's bits")
-    return replace(product, scale=scale)
+    owner = Owner.RANK_BITS if ranks and product.owner is Owner.NUMBER else product.owner
+    return replace(product, owner=owner, scale=product.scale + growth)
+
+
+def _bounded(values: tuple[Value, Value]) -> Value:
+    """`and` of two numbers: below 2^24 if one of them is."""
+    mixed = _mixed(values)
+    if mixed.owner in _ADDRESSES or not any(
+        value.constants and all(0 <= number < _OFFSET_LIMIT for number in value.constants) for value in values
+    ):
+        return mixed
+    return replace(mixed, owner=Owner.NUMBER, scale=0)
 
 
 def _worse(value: Value, owner: Owner, why: str = "") -> Value:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ptxguard.source.uses import Owner
 
 _COPY_WORD = "cp.async.bulk"
+_MAPPINGS = ("mapa", "map_shared_rank", "set_block_rank", "<< 24", "0x1000000", "0xFEFFFFFF")
+# The largest file seen holds 35; a generator that writes more gets an error entry instead of an endless run.
+MAX_COPIES = 1000
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
 _OTHER_MACHINE = re.compile(r"\s*(?:s_|v_|ds_|buffer_|flat_|global_load|global_store|image_|scratch_)\w+")
 _DEVICE_WORDS = ("__device__", "__global__", "DEVICE", "KERNEL")
@@ -133,6 +136,10 @@ class SiteFinder:
         """Bulk copies of a C++ file."""
         found: dict[tuple[int, int, str], CopySite] = {}
         for statement in self.statements(unit):
+            if len(found) > MAX_COPIES:
+                message = f"more than {MAX_COPIES} bulk copies in one file; those from here on are not judged"
+                self.errors.append(ParseError(message, path=unit.file.path, line=statement.line))
+                break
             instructions = self._instructions(statement)
             for instruction in instructions:
                 copy = forms.read_bulk_copy(instruction)
@@ -217,6 +224,8 @@ class SiteFinder:
         cluster = self._cluster(owner, reach)
         address = StatementFlow(statement, instructions, owner, self._flow).address(site.copy)
         kernels = [reached.kernel for reached in reach.kernels]
+        if address.destination == "unknown" and cluster.launches_in_sight:
+            cluster = self._doubted(cluster, owner, kernels)
         chain: list[Evidence] = []
         for reached in reach.kernels:
             chain.extend(step for step in reached.chain if step not in chain)
@@ -249,6 +258,17 @@ class SiteFinder:
             evidence = (*verdict.evidence, Evidence("call", path, line, reason))
             return ClusterVerdict("undecided", f"{reason} ({path}:{line})", evidence)
         return verdict
+
+    def _doubted(self, cluster: ClusterVerdict, owner: Owner, kernels: list[Function]) -> ClusterVerdict:
+        """Launches prove nothing about an unknown address in code that maps addresses to other CTAs."""
+        for unit in {one.unit for one in (owner, *kernels)}:
+            for word in _MAPPINGS:
+                if word in unit.file.text:
+                    reason = (
+                        f"{cluster.reason}; but {unit.file.path} uses {word}, and the address is not followed"
+                    )
+                    return replace(cluster, reason=reason, launches_in_sight=False)
+        return cluster
 
     def _uses_setmaxnreg(self, kernel: Function) -> bool:
         """Whether the kernel, or a helper in its file, uses `setmaxnreg` (ptxas info C7506)."""

@@ -88,7 +88,13 @@ class TreeFile:
                 if size > limit:
                     message = f"{size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude the file"
                     raise ParseError(message, path=self.shown, line=1)
-                self._data = Path(self.real).read_bytes()
+                data = Path(self.real).read_bytes()
+                # Searches are for UTF-8 bytes, so text in UTF-16 is kept as UTF-8 beside its encoding.
+                if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
+                    text, encoding = decode(data, self.shown)
+                    self._source = SourceFile(self.shown, text, encoding)
+                    data = text.encode("utf-8", "surrogatepass")
+                self._data = data
             except OSError as error:
                 reason = error.strerror or str(error)
                 raise ParseError(f"cannot be read: {reason}", path=self.shown) from None
@@ -259,7 +265,7 @@ def _git_files(root: str, errors: list[PtxguardError]) -> list[str] | None:
         name = os.path.join(root, os.fsdecode(raw).replace("/", os.sep)).rstrip(os.sep)
         if os.path.isdir(name) and not os.path.islink(name):  # a submodule: evidence
             files.extend(_walk(name, errors))
-        elif os.path.lexists(name):  # a tracked file may be deleted in the working tree
+        elif os.path.exists(name):  # a tracked file may be deleted, a link may dangle
             files.append(name)
     return files
 
@@ -272,7 +278,8 @@ def _walk(folder: str, errors: list[PtxguardError]) -> list[str]:
     files: list[str] = []
     for place, folders, names in os.walk(folder, onerror=failed):
         folders[:] = [name for name in folders if name not in _SKIPPED_NAMES]
-        files.extend(os.path.join(place, name) for name in names)
+        paths = (os.path.join(place, name) for name in names)
+        files.extend(path for path in paths if os.path.exists(path))  # a dangling link holds nothing
     return files
 
 

@@ -132,6 +132,8 @@ def read_use(unit: CppFile, tokens: Tokens, index: int, owner: Owner | None) -> 
         kind = "launch"
     elif following == "(" or (following == "{" and previous != ")"):
         close = tokens.match.get(after)
+        if following == "{" and close is not None and tokens.texts[close + 1 : close + 2] == ["("]:
+            after, close = close + 1, tokens.match.get(close + 1)  # `Load{}(a, b)`: what matters is the call
         if close is not None:
             parts = split_arguments(tokens, after + 1, close)
             kind, nodes = "call", tuple(parse_expression(tokens, part) for part in parts)

@@ -236,8 +236,13 @@ def _element(tokens: Tokens, index: int, last: int) -> Iterator[Binding]:
     while place < last and tokens.texts[place] == "[":
         rank += 1
         place = tokens.match.get(place, place) + 1
-    if place < last and tokens.texts[place] == "=":
+    following = tokens.texts[place] if place < last else ""
+    if following == "=":
         yield Binding("element", _value_after(tokens, place + 1, last), index, rank)
+    elif following in (",", ")") and tokens.texts[index - 1] in ("(", ",", "&"):
+        passed = _passed(tokens, index, index - 4000 if index > 4000 else 0)
+        if passed is not None:
+            yield passed
 
 
 def _member(tokens: Tokens, index: int, last: int) -> Iterator[Binding]:
@@ -299,11 +304,11 @@ class Lambda:
     body: tuple[int, int]
 
 
-def lambda_around(owner: Owner, index: int) -> Lambda | None:
-    """Innermost named lambda of a function whose body holds a token."""
+def lambdas(owner: Owner) -> list[Lambda]:
+    """Every lambda of a function with parameters, in order; an inner one stands behind the one around it."""
     tokens, first, last = body_of(owner)
-    best: Lambda | None = None
-    for place in range(first, min(index, last)):
+    found: list[Lambda] = []
+    for place in range(first, last):
         if tokens.texts[place] != "[" or tokens.texts[place - 1] not in ("=", "(", ",", "return"):
             continue
         close = tokens.match.get(place)
@@ -313,8 +318,8 @@ def lambda_around(owner: Owner, index: int) -> Lambda | None:
         body = end + 1
         while body < last and tokens.texts[body] not in ("{", ";", ")", ","):
             body += 1
-        stop = tokens.match.get(body, body)
-        if body < last and tokens.texts[body] == "{" and body < index < stop:
+        if body < last and tokens.texts[body] == "{":
             name = tokens.texts[place - 2] if tokens.texts[place - 1] == "=" else ""
-            best = Lambda(name, read_parameters(tokens, close + 1, end), (body + 1, stop))
-    return best
+            inside = (body + 1, tokens.match.get(body, body))
+            found.append(Lambda(name, read_parameters(tokens, close + 1, end), inside))
+    return found

@@ -1,0 +1,5 @@
+"""`python -m ptxguard`: the command line without its console script."""
+
+from ptxguard.cli import main
+
+main()

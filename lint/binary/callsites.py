@@ -1,0 +1,107 @@
+"""Finds the calls of driver functions in the code of a kernel, and which function each one calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ptxguard.binary import eiattr, sass
+from ptxguard.binary.elf import read_relocations
+from ptxguard.binary.facts import CallSite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ptxguard.binary.cubin import Cubin
+
+# Relocation of a CALL.ABS in code that is not linked (R_CUDA_ABS55_16_34 of cuobjdump).
+_R_CUDA_ABS55_16_34 = 75
+
+# The attributes of a function that its facts are made of.
+ATTRIBUTES = eiattr.ValueReader(
+    frozenset(
+        {
+            eiattr.EXTERNS,
+            eiattr.SYSCALL_OFFSETS,
+            eiattr.CTA_PER_CLUSTER,
+            eiattr.EXPLICIT_CLUSTER,
+            eiattr.MAX_CLUSTER_RANK,
+            eiattr.MAX_THREADS,
+            eiattr.REQNTID,
+            eiattr.NUM_BARRIERS,
+        }
+    )
+)
+
+
+def find_sites(
+    cubin: Cubin,
+    functions: Iterable[int],
+    wanted: frozenset[int],
+    values: dict[int, dict[int, tuple[int, ...]]],
+) -> dict[int, list[CallSite]]:
+    """Calls of the wanted driver functions in the code of some functions.
+
+    Args:
+        cubin: the image.
+        functions: symbols of the kernel and of the functions it can reach.
+        wanted: symbols of the driver functions asked for.
+        values: attributes of functions that are read already.
+
+    Returns:
+        Driver function -> its call sites; a site that cannot be decoded is given to no function.
+    """
+    lines = cubin.lines
+    found: dict[int, list[CallSite]] = {symbol: [] for symbol in wanted}
+    for function in functions:
+        section = cubin.symbols.section(function)
+        if not section:
+            continue
+        name = cubin.symbols.name(function)
+        info = values[function] if function in values else function_attributes(cubin, section)
+        for offset, symbol in _announced(cubin, section, info) or _relocated(cubin, section):
+            if symbol in wanted:
+                found[symbol].append(
+                    CallSite(
+                        offset, name, lines.chain(section, offset, _holder(cubin, section, offset, name))
+                    )
+                )
+    return found
+
+
+def _holder(cubin: Cubin, section: int, offset: int, function: str) -> str:
+    """The function whose code is at an offset: the one the section is for, or one cloned into it."""
+    symbols = cubin.symbols
+    before = [clone for clone in cubin.cloned_functions.get(section, ()) if symbols.value[clone] <= offset]
+    if not before:
+        return function
+    return symbols.name(max(before, key=lambda clone: symbols.value[clone])).rpartition("$")[2]
+
+
+def function_attributes(cubin: Cubin, section: int) -> dict[int, tuple[int, ...]]:
+    """The attributes used here of the function whose code is in a section."""
+    index = cubin.info_of.get(section)
+    return {} if index is None else ATTRIBUTES.read(bytes(cubin.sections.content(index)))
+
+
+def _announced(cubin: Cubin, section: int, info: dict[int, tuple[int, ...]]) -> list[tuple[int, int]]:
+    """(offset, driver function) by SYSCALL_OFFSETS, which whole-program images have."""
+    offsets, externs = info.get(eiattr.SYSCALL_OFFSETS, ()), info.get(eiattr.EXTERNS, ())
+    if len(externs) == 1:
+        return [(offset, externs[0]) for offset in offsets]
+    if not offsets:
+        return []
+    slots = sass.called_slots(cubin.sections.content(section), offsets)
+    symbols = cubin.constant4_symbols
+    return [(offset, symbols[slot]) for offset, slot in slots.items() if slot is not None and slot in symbols]
+
+
+def _relocated(cubin: Cubin, section: int) -> list[tuple[int, int]]:
+    """(offset, driver function) by the relocations that -rdc and nvlink leave in the code."""
+    index = cubin.relocations_of.get(section)
+    if index is None:
+        return []
+    return [
+        (offset, symbol)
+        for offset, kind, symbol in read_relocations(cubin.sections, index)
+        if kind == _R_CUDA_ABS55_16_34 and symbol in cubin.drivers
+    ]

@@ -1,0 +1,134 @@
+"""Finds the sections of a host file (ELF, PE) that hold device code, to prove that all of them was walked."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ptxguard.errors import BinaryError
+
+if TYPE_CHECKING:
+    from ptxguard.binary.cursor import Cursor
+
+_ELF_SECTIONS = frozenset({".nv_fatbin", "__nv_relfatbin"})
+# A PE section name has eight characters.
+_PE_SECTIONS = frozenset({b".nv_fatb", b"__nv_rel"})
+_ELF_HEADER_BYTES = 64
+_SECTION_BYTES = 64
+_SHT_NOBITS = 8
+_EM_CUDA = 190
+_MAX_TABLE_BYTES = 8 << 20
+# Section names stand before the section table; this much of it is looked at.
+_NAMES_BYTES = 1 << 16
+_PE_HEAD_BYTES = 1 << 13
+# Containers are aligned to 8 bytes, in some linkers' output to 16.
+_PADDING_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSection:
+    """A section that fatbin containers fill; offsets count from the start of the file."""
+
+    name: str
+    offset: int
+    size: int
+
+
+class HostFile:
+    """What a host file says about its device code; made before the file is read, asked when it has been."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        head = cursor.peek(_PE_HEAD_BYTES)
+        self._sections: list[DeviceSection] = []
+        self._table: tuple[int, int, int] | None = None
+        if len(head) >= _ELF_HEADER_BYTES and bytes(head[:6]) == b"\x7fELF\x02\x01":
+            self._expect_elf(head, cursor)
+        elif bytes(head[:2]) == b"MZ":
+            self._sections = _pe_sections(head)
+        elif bytes(head[:4]) == b"\x7fELF" and len(head) < _ELF_HEADER_BYTES:
+            raise BinaryError(f"ELF file of {len(head)} bytes is cut off inside its header", offset=len(head))
+
+    def _expect_elf(self, head: memoryview, cursor: Cursor) -> None:
+        machine, table_at = struct.unpack_from("<H", head, 18)[0], struct.unpack_from("<Q", head, 40)[0]
+        count, names = struct.unpack_from("<HH", head, 60)
+        size = count * _SECTION_BYTES
+        if machine == _EM_CUDA or not table_at or not count:
+            return
+        start = max(table_at - _NAMES_BYTES, 0)
+        cursor.keep(start, table_at + size - start)
+        self._table = (start, table_at, names)
+
+    def uncovered(self, kept: bytes, walked: list[tuple[int, int]], end: int) -> list[BinaryError]:
+        """What of the device sections was not walked.
+
+        Args:
+            kept: what the cursor kept.
+            walked: (start, end) of each container, in order.
+            end: size of the file.
+        """
+        sections = self._sections
+        if self._table is not None:
+            start, table_at, names = self._table
+            if len(kept) < table_at - start or (len(kept) - (table_at - start)) < _SECTION_BYTES:
+                return [
+                    BinaryError(
+                        f"ELF file ends before its section table at {table_at:#x}; it is cut off", offset=end
+                    )
+                ]
+            sections = _elf_sections(kept, table_at - start, names, start)
+        return [error for section in sections for error in _gaps(section, walked, end)]
+
+
+def _elf_sections(kept: bytes, table: int, names_index: int, start: int) -> list[DeviceSection]:
+    found = []
+    rows = [
+        struct.unpack_from("<IIQQQQ", kept, at)
+        for at in range(table, len(kept) - _SECTION_BYTES + 1, _SECTION_BYTES)
+    ]
+    if names_index >= len(rows):
+        return []
+    names_at = rows[names_index][4] - start
+    for name, kind, _, _, offset, size in rows:
+        at = names_at + name
+        text = kept[at : kept.find(b"\0", at)].decode("ascii", "replace") if 0 <= at < len(kept) else ""
+        if text in _ELF_SECTIONS and kind != _SHT_NOBITS and size:
+            found.append(DeviceSection(text, offset, size))
+    return found
+
+
+def _pe_sections(head: memoryview) -> list[DeviceSection]:
+    at = struct.unpack_from("<I", head, 0x3C)[0] if len(head) >= 0x40 else len(head)
+    if bytes(head[at : at + 4]) != b"PE\0\0" or at + 24 > len(head):
+        return []
+    count, optional = struct.unpack_from("<H", head, at + 6)[0], struct.unpack_from("<H", head, at + 20)[0]
+    found = []
+    for row in range(at + 24 + optional, min(at + 24 + optional + 40 * count, len(head) - 39), 40):
+        name = bytes(head[row : row + 8])
+        virtual_size, _, raw_size, offset = struct.unpack_from("<IIII", head, row + 8)
+        if name in _PE_SECTIONS:
+            found.append(DeviceSection(name.decode(), offset, min(virtual_size or raw_size, raw_size)))
+    return found
+
+
+def _gaps(section: DeviceSection, walked: list[tuple[int, int]], end: int) -> list[BinaryError]:
+    stop = section.offset + section.size
+    if stop > end:
+        return [
+            BinaryError(
+                f"section {section.name} ends at {stop:#x}, the file at {end:#x}: cut off", offset=end
+            )
+        ]
+    errors, at = [], section.offset
+    for low, high in [pair for pair in walked if pair[1] > section.offset and pair[0] < stop] + [
+        (stop, stop)
+    ]:
+        if low - at >= _PADDING_BYTES:
+            errors.append(
+                BinaryError(
+                    f"{low - at} bytes of section {section.name} are no fatbin and were not checked",
+                    offset=at,
+                )
+            )
+        at = max(at, high)
+    return errors

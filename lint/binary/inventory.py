@@ -1,0 +1,186 @@
+"""Takes stock of all device code in files, archives and directories: the entry to this layer."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ptxguard.binary import elf, fatbin
+from ptxguard.binary.container import Blob, open_blobs
+from ptxguard.binary.facts import Artifact, Image
+from ptxguard.binary.host import HostFile
+from ptxguard.binary.image import Wish, read_cubin, read_entry, read_ptx
+from ptxguard.binary.inflate import MAX_IMAGE_BYTES, Scratch, Unpacked
+from ptxguard.errors import BinaryError, PtxguardError
+
+if TYPE_CHECKING:
+    from ptxguard.binary.cursor import Cursor
+
+_ELF_MAGIC = b"\x7fELF\x02\x01\x01"
+# PTX: nothing but blanks and comments stands before `.version`. Possessive, so that it is linear.
+_PTX_HEAD = re.compile(
+    rb"\A(?:\xef\xbb\xbf)?(?:\s|//[^\n]*\n|/\*(?:(?!\*/).)*+\*/)*+\.version\s+\d", re.DOTALL
+)
+_PTX_HEAD_BYTES = 1 << 14
+_MAX_PTX_BYTES = 256 << 20
+_DEVICE_SUFFIXES = (".fatbin", ".cubin", ".ptx")
+
+# (files done, what is read now)
+Progress = Callable[[int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Device code found.
+
+    Attributes:
+        artifacts: files and members that hold some, in the order read.
+        errors: what could not be read, each with path and offset.
+        file_count: files and members looked at.
+    """
+
+    artifacts: tuple[Artifact, ...]
+    errors: tuple[PtxguardError, ...]
+    file_count: int
+
+
+def inventory(
+    paths: str | Sequence[str], wish: Wish | None = None, progress: Progress | None = None
+) -> Inventory:
+    """Read all device code of some paths.
+
+    Args:
+        paths: files, archives, directories; `-` is standard input.
+        wish: what to read; by default the flagged kernels of all targets.
+        progress: told of each file before it is read.
+    """
+    names = [paths] if isinstance(paths, str) else list(paths)
+    errors: list[PtxguardError] = []
+    artifacts, count, scratch = [], 0, Scratch()
+    for blob in open_blobs(names, errors.append):
+        if progress is not None:
+            progress(count, blob.label)
+        count += 1
+        artifact = _BlobReader(blob, wish or Wish(), scratch, errors).read()
+        if artifact is not None:
+            artifacts.append(artifact)
+    return Inventory(tuple(artifacts), tuple(errors), count)
+
+
+class _BlobReader:
+    """Walks the device code of one blob."""
+
+    def __init__(self, blob: Blob, wish: Wish, scratch: Scratch, errors: list[PtxguardError]) -> None:
+        self.blob = blob
+        self.cursor: Cursor = blob.cursor
+        self.wish = wish
+        self.scratch = scratch
+        self.errors = errors
+        self.images: list[Image] = []
+        self.walked: list[tuple[int, int]] = []
+        self.failed = False
+
+    def read(self) -> Artifact | None:
+        """The blob's images; None where it holds no device code."""
+        try:
+            host = HostFile(self.cursor)
+            if _PTX_HEAD.match(bytes(self.cursor.peek(_PTX_HEAD_BYTES))):
+                self._ptx()
+            else:
+                self._walk()
+            for error in host.uncovered(self.cursor.kept(), self.walked, self.cursor.position):
+                self._fail(error)
+            name = (self.blob.member or self.blob.path).lower()
+            if not self.images and not self.failed and name.endswith(_DEVICE_SUFFIXES):
+                self._fail(
+                    BinaryError("holds no device code that can be read, though its name says so", offset=0)
+                )
+            digest = self.cursor.sha256() if self.images else ""
+        except BinaryError as error:
+            self._fail(error)
+            digest = ""
+        finally:
+            self.cursor.close()
+        if not self.images:
+            return None
+        return Artifact(self.blob.path, self.blob.member, digest, tuple(self.images))
+
+    def _fail(self, error: BinaryError) -> None:
+        self.failed = True
+        self.errors.append(BinaryError(error.message, path=self.blob.label, offset=error.offset))
+
+    def _walk(self) -> None:
+        cursor = self.cursor
+        while cursor.seek_any((fatbin.MAGIC, _ELF_MAGIC)):
+            start = cursor.position
+            head = cursor.peek(elf.HEADER_BYTES)
+            if fatbin.is_container(head):
+                self._container()
+                self.walked.append((start, cursor.position))
+            elif elf.is_cubin(head):
+                self._bare_cubin(head)
+            if cursor.position == start:
+                cursor.skip(4)
+
+    def _container(self) -> None:
+        self.cursor.start_digest()
+        try:
+            for entry, payload in fatbin.walk_container(self.cursor, len(self.walked)):
+                self._entry(entry, payload)
+        except BinaryError as error:
+            self._fail(error)
+
+    def _entry(self, entry: fatbin.FatbinEntry, payload: memoryview) -> None:
+        index = len(self.images)
+        try:
+            self.images.append(read_entry(entry, payload, index, self.wish, self.scratch))
+        except BinaryError as error:
+            self._fail(error)
+            self.images.append(
+                Image(
+                    index,
+                    entry.container,
+                    entry.offset,
+                    entry.kind,
+                    entry.target,
+                    entry.payload_bytes,
+                    entry.full_bytes,
+                )
+            )
+
+    def _bare_cubin(self, head: memoryview) -> None:
+        """A cubin outside any fatbin: it reaches to the end of its section or program header table."""
+        start = self.cursor.position
+        try:
+            size = _elf_size(head)
+            data = self.cursor.take(size)
+            image = Image(len(self.images), None, start, "elf", "", len(data), len(data))
+            if len(data) < size:
+                raise BinaryError(f"cubin of {size} bytes is cut off after {len(data)}", offset=len(data))
+            unpacked = Unpacked(data, "none", size, self.scratch)
+            self.images.append(read_cubin(unpacked, image, self.wish))
+        except BinaryError as error:
+            self._fail(
+                BinaryError(f"{error.message}; it was not checked", offset=start + (error.offset or 0))
+            )
+
+    def _ptx(self) -> None:
+        data = self.cursor.take(_MAX_PTX_BYTES + 1)
+        if len(data) > _MAX_PTX_BYTES:
+            raise BinaryError(f"PTX of more than {_MAX_PTX_BYTES} bytes is not read", offset=0)
+        image = Image(0, None, 0, "ptx", "", len(data), len(data))
+        self.images.append(read_ptx(bytes(data), image))
+
+
+def _elf_size(head: memoryview) -> int:
+    programs_at, sections_at = struct.unpack_from("<QQ", head, 32)
+    program_size, programs, section_size, sections = struct.unpack_from("<HHHH", head, 54)
+    size: int = max(
+        programs_at + program_size * programs, sections_at + section_size * sections, elf.HEADER_BYTES
+    )
+    if size > MAX_IMAGE_BYTES:
+        raise BinaryError(f"cubin claims {size} bytes, more than what is read", offset=40)
+    return size

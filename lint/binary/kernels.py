@@ -1,0 +1,216 @@
+"""Builds the facts of each kernel of a cubin."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ptxguard.binary import eiattr, elf, sass
+from ptxguard.binary.callgraph import CallGraph
+from ptxguard.binary.callsites import ATTRIBUTES, find_sites
+from ptxguard.binary.facts import NOT_LINKED, SYSCALL_PREFIX, CubinKernel, Syscall
+
+if TYPE_CHECKING:
+    from ptxguard.binary.cubin import Cubin
+
+_EXTERNS_HEAD = bytes((4, eiattr.EXTERNS))
+# SHF_ALLOC and SHF_INFO_LINK: constant banks of one function.
+_ALLOC_INFO_LINK = 0x42
+_UNKNOWN_STACK = 0xFFFFFFFF
+RECURSION = "recursion"
+INDIRECT = "a call through a pointer"
+
+# A kernel of CUTLASS names the architecture it was written for; on any other it prints and gives up ("Arch
+# conditional MMA instruction used …", "Attempting to use … without CUTE_ARCH_MMA_SM90A_ENABLED").
+_WRITTEN_FOR = re.compile(r"(?:Sm|sm_?)(90|10[03])(?!\d)")
+_GIVES_UP = (b"rch conditional", b" without CUTE_ARCH_")
+_SM_FAMILY = 10
+
+
+def read_kernels(cubin: Cubin, *, every: bool) -> tuple[CubinKernel, ...]:
+    """Facts of the kernels of an image in symbol order: of all, or of the flagged ones only.
+
+    Raises:
+        BinaryError: the image contradicts itself.
+    """
+    reader = _Reader(cubin)
+    if not every and not reader.may_flag:
+        return ()
+    kernels = (reader.kernel(symbol, every=every) for symbol in cubin.kernels)
+    return tuple(kernel for kernel in kernels if kernel is not None)
+
+
+class _Reader:
+    """What the kernels of one image share."""
+
+    def __init__(self, cubin: Cubin) -> None:
+        self.cubin = cubin
+        self.drivers = cubin.drivers
+        self.syscalls = frozenset(s for s, name in self.drivers.items() if name.startswith(SYSCALL_PREFIX))
+        attributes = cubin.attributes
+        self.registers = attributes.get(eiattr.REGCOUNT, {})
+        self.stack = attributes.get(eiattr.MIN_STACK_SIZE, {})
+        graph = cubin.graph
+        # Where every call is one of a driver function, nothing has to be closed over.
+        self.flat = not graph.indirect and all(
+            c in self.drivers for calls in graph.calls.values() for c in calls
+        )
+
+    @property
+    def may_flag(self) -> bool:
+        """Whether a kernel of the image can be flagged at all."""
+        return bool(
+            self.syscalls
+            or self.cubin.cloned_functions
+            or not self.flat
+            or _UNKNOWN_STACK in self.stack.values()
+        )
+
+    @cached_property
+    def gives_up(self) -> bool:
+        """Whether the image holds the text with which CUTLASS kernels of another architecture give up."""
+        index = self.cubin.sections.named(".nv.global.init")
+        if index is None:
+            return False
+        texts = bytes(self.cubin.sections.content(index))
+        return any(text in texts for text in _GIVES_UP)
+
+    @cached_property
+    def sizes(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Section of code -> bytes of static shared memory, and of constant bank 0."""
+        sections = self.cubin.sections
+        shared, constant = (
+            {
+                sections.info[i]: sections.size[i]
+                for i in indices
+                if sections.names.startswith(prefix, sections.name[i])
+            }
+            for indices, prefix in (
+                (sections.of_type(elf.SHT_NOBITS) + sections.of_type(elf.SHT_CUDA_SHARED), b".nv.shared."),
+                (sections.with_flags(_ALLOC_INFO_LINK), b".nv.constant0."),
+            )
+        )
+        return shared, constant
+
+    def kernel(self, symbol: int, *, every: bool) -> CubinKernel | None:
+        """Facts of one kernel; None where it is not flagged and only flagged ones are asked for."""
+        cubin = self.cubin
+        section = cubin.symbols.section(symbol)
+        attributes = self._attributes(section)
+        if not every and self._calls_nothing(symbol, section) and _EXTERNS_HEAD not in attributes:
+            return None
+        info = ATTRIBUTES.read(attributes)
+        reached = {symbol: None} if self.flat else cubin.graph.reach(symbol)
+        called = set(info.get(eiattr.EXTERNS, ()))
+        for function in reached:
+            called.update(callee for callee in cubin.graph.calls.get(function, ()) if callee in self.drivers)
+        stack = self.stack.get(symbol)
+        unknown = self._unknown_stack(symbol, section, reached, stack)
+        names = {callee: self.drivers[callee] for callee in called if callee in self.drivers}
+        wanted = self.syscalls & called
+        if not (every or wanted or unknown not in ("", NOT_LINKED)):
+            return None
+        return self._facts(symbol, section, info, reached, stack, unknown, names, wanted)
+
+    def _calls_nothing(self, symbol: int, section: int) -> bool:
+        """Whether a kernel cannot be flagged unless an EXTERNS record says that it calls something."""
+        cubin = self.cubin
+        return (
+            self.flat
+            and symbol not in cubin.graph.calls
+            and section not in cubin.cloned_functions
+            and self.stack.get(symbol) != _UNKNOWN_STACK
+        )
+
+    def _facts(
+        self,
+        symbol: int,
+        section: int,
+        info: dict[int, tuple[int, ...]],
+        reached: dict[int, None],
+        stack: int | None,
+        unknown: str,
+        names: dict[int, str],
+        wanted: frozenset[int],
+    ) -> CubinKernel:
+        sites = find_sites(self.cubin, reached, wanted, {symbol: info}) if wanted else {}
+        shared, constant = self.sizes
+        name = self.cubin.symbols.name(symbol)
+        syscalls = tuple(Syscall(n, tuple(sites[s])) for n, s in sorted((names[s], s) for s in wanted))
+        externs = tuple(sorted(n for s, n in names.items() if s not in wanted))
+        return CubinKernel(
+            name=name,
+            registers=self.registers.get(symbol),
+            stack_bytes=None if unknown else stack,
+            stack_unknown=unknown,
+            shared_bytes=shared.get(section, 0),
+            constant_bytes=constant.get(section, 0),
+            code_bytes=self.cubin.sections.size[section],
+            cluster_dims=_triple(info.get(eiattr.CTA_PER_CLUSTER)),
+            explicit_cluster=eiattr.EXPLICIT_CLUSTER in info,
+            max_cluster_rank=_single(info.get(eiattr.MAX_CLUSTER_RANK)),
+            max_threads=_triple(info.get(eiattr.MAX_THREADS)),
+            block_dims=_triple(info.get(eiattr.REQNTID)),
+            barriers=_single(info.get(eiattr.NUM_BARRIERS)),
+            syscalls=syscalls,
+            externs=externs,
+            never_runs=self._never_runs(name, externs) if syscalls else "",
+        )
+
+    def _attributes(self, section: int) -> bytes:
+        index = self.cubin.info_of.get(section)
+        return b"" if index is None else bytes(self.cubin.sections.content(index))
+
+    def _unknown_stack(self, symbol: int, section: int, reached: dict[int, None], stack: int | None) -> str:
+        graph = self.cubin.graph
+        if not self.flat:
+            if any(function in graph.indirect for function in reached):
+                return INDIRECT
+            if graph.recursive(symbol):
+                return RECURSION
+        if stack == _UNKNOWN_STACK:
+            return "the linker says so"
+        if section in self.cubin.cloned_functions:
+            return self._unknown_by_code(symbol, section)
+        if self.cubin.header.relocatable:
+            # MAX_STACK_SIZE is 0 there even for a kernel with a frame of 512 bytes (ptxas 13.0).
+            return NOT_LINKED
+        return "" if stack is not None else "the image does not say"
+
+    def _unknown_by_code(self, symbol: int, section: int) -> str:
+        """Recursion and pointers among functions cloned into a kernel stand in no table, only in its code."""
+        symbols = self.cubin.symbols
+        direct, indirect = sass.local_calls(self.cubin.sections.content(section), self.cubin.sm)
+        if indirect:
+            return INDIRECT
+        cloned = self.cubin.cloned_functions[section]
+        starts = {symbols.value[function]: function for function in cloned}
+        order = sorted(starts)
+        graph = CallGraph()
+        for at, target in direct:
+            # Calls into the kernel's own body are ptxas' outlined blocks (WARPSYNC.COLLECTIVE), no recursion:
+            # nothing can call a kernel.
+            if target in starts:
+                place = bisect_right(order, at)
+                caller = starts[order[place - 1]] if place else symbol
+                graph.calls.setdefault(caller, []).append(starts[target])
+        return RECURSION if any(graph.recursive(function) for function in cloned) else ""
+
+    def _never_runs(self, name: str, externs: tuple[str, ...]) -> str:
+        written_for = {int(number) for number in _WRITTEN_FOR.findall(name)}
+        if not written_for or not self.gives_up or not {"vprintf", "__assertfail"} & set(externs):
+            return ""
+        if self.cubin.sm // _SM_FAMILY in {number // _SM_FAMILY for number in written_for}:
+            return ""
+        numbers = ", ".join(f"sm_{number}" for number in sorted(written_for))
+        return f"written for {numbers}; on any other target it prints that and stops"
+
+
+def _triple(words: tuple[int, ...] | None) -> tuple[int, int, int] | None:
+    return (words[0], words[1], words[2]) if words is not None and len(words) >= 3 else None
+
+
+def _single(words: tuple[int, ...] | None) -> int | None:
+    return words[0] if words else None

@@ -1,0 +1,121 @@
+"""The inventory and findings of `scan` as the versioned JSON record of the contract."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from ptxguard.binary.demangle import demangle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image
+    from ptxguard.errors import PtxguardError
+    from ptxguard.finding import Finding
+
+VERSION = 1
+
+
+def render(
+    artifacts: Iterable[Artifact], findings: Iterable[Finding], errors: Iterable[PtxguardError]
+) -> Iterator[str]:
+    """One JSON document in pieces, kernel by kernel, so that large ones need no memory of their own."""
+    artifacts = list(artifacts)
+    yield f'{{"version": {VERSION}, "artifacts": ['
+    for number, artifact in enumerate(artifacts):
+        yield ", " if number else ""
+        yield from _artifact(artifact)
+    rest = {
+        "summary": [row for artifact in artifacts for row in summary(artifact)],
+        "findings": [finding.record() for finding in findings],
+        "errors": [
+            {"path": error.path, "line": error.line, "offset": error.offset, "message": error.message}
+            for error in errors
+        ],
+    }
+    yield "], " + _dumps(rest)[1:] + "\n"
+
+
+def _dumps(record: Any) -> str:
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _artifact(artifact: Artifact) -> Iterator[str]:
+    head = {
+        "path": artifact.path,
+        "member": artifact.member,
+        "sha256": artifact.sha256,
+        "images": [_image(image) for image in artifact.images],
+    }
+    yield _dumps(head)[:-1] + ', "kernels": ['
+    first = True
+    for image in artifact.images:
+        for kernel in image.kernels:
+            yield ("" if first else ", ") + _dumps(_kernel(kernel, image))
+            first = False
+    yield "]}"
+
+
+def _image(image: Image) -> dict[str, Any]:
+    return {
+        "index": image.index,
+        "kind": image.kind,
+        "target": image.target,
+        "compressed_bytes": image.compressed_bytes,
+        "bytes": image.bytes,
+        "toolkit": image.toolkit,
+        "kernels": image.kernel_count,
+    }
+
+
+def _kernel(kernel: CubinKernel, image: Image) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "demangled": demangle(kernel.name),
+        "target": image.target,
+        "image": image.index,
+        "registers": kernel.registers,
+        "stack_bytes": kernel.stack_bytes,
+        "stack_known": not kernel.stack_unknown,
+        "cluster_dims": kernel.cluster_dims,
+        "syscalls": [
+            {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
+            for syscall in kernel.syscalls
+        ],
+        "externs": kernel.externs,
+    }
+
+
+def _site(site: CallSite) -> dict[str, Any]:
+    return {
+        "offset": site.offset,
+        "source": [{"path": link.path, "line": link.line, "function": link.function} for link in site.source],
+    }
+
+
+def summary(artifact: Artifact) -> list[dict[str, Any]]:
+    """One row a target, in the order of first appearance; kernels of images not read count as null."""
+    rows = []
+    for target in dict.fromkeys(image.target for image in artifact.images):
+        images = [image for image in artifact.images if image.target == target]
+        counts: Counter[str] = Counter()
+        with_syscall = 0
+        for image in images:
+            for kernel in image.kernels:
+                counts.update(syscall.name for syscall in kernel.syscalls)
+                with_syscall += bool(kernel.syscalls)
+        known = [image.kernel_count for image in images if image.kernel_count is not None]
+        rows.append(
+            {
+                "path": artifact.path,
+                "member": artifact.member,
+                "target": target,
+                "images": len(images),
+                "kernels": sum(known) if known else None,
+                "kernels_with_syscall": with_syscall,
+                "syscalls": dict(counts),
+            }
+        )
+    return rows

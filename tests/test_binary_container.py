@@ -1,0 +1,192 @@
+"""Host files, archives in archives, directories, pipes: the same kernels come out, damage is named."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import struct
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+
+import pytest
+
+from binkit import DATA, container, entry, errors_of
+from ptxguard.binary import inventory
+
+FATBIN = (DATA / "copies.zstd.fatbin").read_bytes()
+OBJECT = (DATA / "copies.o").read_bytes()
+ZSTD_OF_NOTHING = b"\x28\xb5\x2f\xfd\x20\x00\x01\x00\x00"
+
+
+def zipped(members):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def tarred(members):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+def zstd(data):
+    zstandard = pytest.importorskip("zstandard", reason="zstandard is not installed")
+    return zstandard.compress(data)
+
+
+def portable_executable(section, size=None):
+    """The least that counts as a PE file with one section `.nv_fatb`."""
+    head = bytearray(0x200)
+    head[:2] = b"MZ"
+    struct.pack_into("<I", head, 0x3C, 0x80)
+    head[0x80:0x84] = b"PE\0\0"
+    struct.pack_into("<HHIIIHH", head, 0x84, 0x8664, 1, 0, 0, 0, 0, 0)
+    struct.pack_into(
+        "<8sIIII", head, 0x98, b".nv_fatb", size or len(section), 0x1000, size or len(section), 0x200
+    )
+    return bytes(head) + section
+
+
+WRAPPED = {
+    "lib.whl": lambda: zipped({"pkg/lib.so": OBJECT, "pkg/__init__.py": b"pass"}),
+    "pkg.tar.gz": lambda: gzip.compress(tarred({"pkg/lib.fatbin": FATBIN})),
+    "pkg.tar.bz2": lambda: bz2.compress(tarred({"pkg/lib.fatbin": FATBIN})),
+    "pkg.tar.xz": lambda: lzma.compress(tarred({"pkg/lib.fatbin": FATBIN})),
+    "pkg.conda": lambda: zipped({"pkg-1.tar.zst": zstd(tarred({"lib/lib.so": OBJECT}))}),
+    "outer.zip": lambda: zipped({"inner.whl": zipped({"lib.so": OBJECT})}),
+    "lib.dll": lambda: portable_executable(FATBIN),
+    "lib.bin": lambda: b"any bytes" * 99 + FATBIN,
+    "lib.a": lambda: (
+        b"!<arch>\n" + b"copies.o/       0           0     0     644     %-10d`\n" % len(OBJECT) + OBJECT
+    ),
+}
+MEMBERS = {
+    "lib.whl": "pkg/lib.so",
+    "pkg.tar.gz": "pkg/lib.fatbin",
+    "pkg.tar.bz2": "pkg/lib.fatbin",
+    "pkg.tar.xz": "pkg/lib.fatbin",
+    "pkg.conda": "pkg-1.tar.zst!lib/lib.so",
+    "outer.zip": "inner.whl!lib.so",
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_the_same_driver_call_in_every_wrapping(tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(WRAPPED[name]())
+    found = inventory(str(path))
+    assert errors_of(found) == []
+    (artifact,) = found.artifacts
+    assert artifact.member == MEMBERS.get(name)
+    kernels = [kernel.name for image in artifact.images for kernel in image.kernels]
+    assert kernels == ["_Z6copies3Mapi"]
+
+
+def test_a_folder_is_read_in_order_and_links_are_not_followed(tmp_path):
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "lib.so").write_bytes(OBJECT)
+    (tmp_path / "a.fatbin").write_bytes(FATBIN)
+    (tmp_path / "readme.txt").write_text("no code")
+    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+    (tmp_path / "same.so").symlink_to(tmp_path / "b" / "lib.so")
+    found = inventory(str(tmp_path))
+    assert [artifact.path for artifact in found.artifacts] == [
+        str(tmp_path / "a.fatbin"),
+        str(tmp_path / "b/lib.so"),
+    ]
+    assert (found.errors, found.file_count) == ((), 3)
+
+
+def test_standard_input_streams(tmp_path):
+    code = (
+        "from ptxguard.binary import inventory as i; f = i('-'); print(len(f.artifacts[0].images), f.errors)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=FATBIN, capture_output=True, check=False)
+    assert done.stdout.decode().split() == ["3", "()"], done.stderr
+
+
+def test_a_missing_file_is_an_error(tmp_path):
+    assert "No such file" in errors_of(inventory(str(tmp_path / "none.so")))[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("cut.so", OBJECT[:6000], "cut off"),
+        ("cut.whl", zipped({"lib.so": OBJECT})[:-30], "zip"),
+        ("bad.tar.gz", gzip.compress(tarred({"lib.so": OBJECT}))[:-2000], "damaged"),
+        ("lib.dll", portable_executable(FATBIN, size=1 << 20), "cut off"),
+        ("gap.dll", portable_executable(b"\1" * 400 + FATBIN), "are no fatbin"),
+    ],
+)
+def test_damage_is_named(tmp_path, name, data, message):
+    (tmp_path / name).write_bytes(data)
+    assert message in " ".join(errors_of(inventory(str(tmp_path / name))))
+
+
+def test_a_member_with_a_bad_checksum_is_named(tmp_path):
+    data = bytearray(zipped({"pkg/lib.so": OBJECT}))
+    data[500] ^= 0xFF
+    (tmp_path / "bad.whl").write_bytes(data)
+    (message,) = errors_of(inventory(str(tmp_path / "bad.whl")))
+    assert message.startswith(f"{tmp_path}/bad.whl!pkg/lib.so")
+
+
+def test_a_bomb_is_stopped(tmp_path):
+    (tmp_path / "bomb.whl").write_bytes(zipped({"zeros.so": bytes(90 << 20)}))
+    (message,) = errors_of(inventory(str(tmp_path / "bomb.whl")))
+    assert "bomb" in message
+
+
+def test_archives_nested_without_end_are_stopped(tmp_path):
+    data = FATBIN
+    for _ in range(9):
+        data = zipped({"inner.zip": data})
+    (tmp_path / "deep.zip").write_bytes(data)
+    found = inventory(str(tmp_path / "deep.zip"))
+    assert "nested" in errors_of(found)[0]
+    assert found.artifacts == ()
+
+
+def test_overlapping_members_are_refused(tmp_path):
+    data = bytearray(zipped({f"{n}.so": OBJECT for n in range(3)}))
+    place = data.find(b"PK\x01\x02")
+    while place >= 0:
+        struct.pack_into("<I", data, place + 20, 1 << 30)
+        place = data.find(b"PK\x01\x02", place + 4)
+    (tmp_path / "overlap.zip").write_bytes(data)
+    assert "claim" in errors_of(inventory(str(tmp_path / "overlap.zip")))[0]
+
+
+def test_names_that_climb_out_write_nothing(tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "evil.whl").write_bytes(zipped({"../../climbed.so": OBJECT}))
+    found = inventory(str(tmp_path / "x" / "evil.whl"))
+    assert found.artifacts[0].member == "../../climbed.so"
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize(("size", "images"), [(4 << 30, []), (256 << 20, [(128 << 20) + 16])])
+def test_holes_of_a_sparse_file_are_not_searched(tmp_path, size, images):
+    path = tmp_path / "sparse.so"
+    with path.open("wb") as stream:
+        stream.truncate(size)
+        if images:
+            stream.seek(size // 2)
+            stream.write(container(entry((DATA / "facts.sm_80.cubin").read_bytes(), arch=80)))
+    started = time.monotonic()
+    found = inventory(str(path))
+    assert [image.offset for artifact in found.artifacts for image in artifact.images] == images
+    assert time.monotonic() - started < 5

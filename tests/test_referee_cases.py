@@ -1,0 +1,128 @@
+"""Small programs that generated ones were reduced to: each once had a wrong verdict."""
+
+from __future__ import annotations
+
+import pytest
+
+from sourcekit import look
+
+COPY = (
+    'asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 64, [%2];"\n'
+    '  :: "r"(d), "l"(s), "r"(b) : "memory");\n'
+)
+HELPER = "__device__ void load(unsigned d, const void* s, unsigned b) {\n" + COPY + "}\n"
+LOCAL = (
+    "__shared__ float tile[64]; __shared__ unsigned long long bar;\n"
+    "load((unsigned)__cvta_generic_to_shared(tile), s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+)
+KERNEL = HELPER + "__global__ void ATTRIBUTE k(const void* s) {\n" + LOCAL + "}\n"
+EX = "cudaLaunchConfig_t c{}; ATTRS c.attrs = a; c.numAttrs = 1; cudaLaunchKernelEx(&c, k, s);"
+FILL = (
+    "void fill(cudaLaunchAttribute& a, int n) { a.id = cudaLaunchAttributeClusterDimension;\n"
+    "  a.val.clusterDim.x = n; a.val.clusterDim.y = 1; a.val.clusterDim.z = 1; }\n"
+    "cudaLaunchAttribute make(int n) { cudaLaunchAttribute a; fill(a, n); return a; }\n"
+)
+
+
+def ex(attributes: str) -> str:
+    return (
+        KERNEL.replace("ATTRIBUTE ", "")
+        + FILL
+        + "void host(const void* s) {"
+        + EX.replace("ATTRS", attributes)
+        + "}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        pytest.param(
+            ex("cudaLaunchAttribute a[1]; fill(a[0], 2);"), "larger", id="an element filled by a helper"
+        ),
+        pytest.param(ex("cudaLaunchAttribute a[1]; fill(a[0], 1);"), "one", id="an element filled with one"),
+        pytest.param(
+            ex("cudaLaunchAttribute* a = given(s);"), "undecided", id="attributes from out of sight"
+        ),
+        pytest.param(
+            "#define PAIR(x) __cluster_dims__(x, 1, 1)\n"
+            + KERNEL.replace("ATTRIBUTE", "PAIR(2)")
+            + "void host(const void* s) { k<<<1, 1>>>(s); }",
+            "larger",
+            id="an attribute behind a macro",
+        ),
+        pytest.param(
+            "#define PAIR(x) __cluster_dims__(x, 1, 1)\n"
+            + KERNEL.replace("ATTRIBUTE", "PAIR(1)")
+            + "void host(const void* s) { k<<<1, 1>>>(s); }",
+            "one",
+            id="an attribute of one behind a macro",
+        ),
+        pytest.param(
+            "__global__ void __attribute__((cluster_dims(2, 1, 1))) k(const void* s);\n"
+            + KERNEL.replace("ATTRIBUTE ", "")
+            + "void host(const void* s) { k<<<1, 1>>>(s); }",
+            "larger",
+            id="an attribute on the declaration alone",
+        ),
+    ],
+)
+def test_cluster(tmp_path, text, verdict):
+    assert look(tmp_path, {"main.cu": text}).only.cluster.verdict == verdict
+
+
+def test_launches_prove_nothing_where_the_code_maps_to_peers(tmp_path):
+    text = HELPER + (
+        "struct box { unsigned d; };\n"
+        "__global__ void k(const void* s, box* boxes) {\n"
+        "  __shared__ float tile[64]; __shared__ unsigned long long bar;\n"
+        "  boxes[0].d = (unsigned)__cvta_generic_to_shared(__cluster_map_shared_rank(tile, 1));\n"
+        "  load(boxes[0].d, s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+        "}\nvoid host(const void* s, box* b) { k<<<1, 1>>>(s, b); }\n"
+    )
+    site = look(tmp_path, {"main.cu": text}).only
+    assert site.cluster.verdict == "one"
+    assert not (site.cluster.launches_in_sight and site.address.destination == "unknown")
+
+
+def test_a_functor_made_and_called_in_place(tmp_path):
+    text = (
+        "struct Load {\n __device__ void operator()(unsigned d, const void* s, unsigned b) const {\n"
+        + COPY
+        + "}\n};\n"
+        "__global__ void k(const void* s) {\n" + LOCAL.replace("load(", "Load{}(") + "}\n"
+        "void host(const void* s) { k<<<1, 1>>>(s); }\n"
+    )
+    site = look(tmp_path, {"main.cu": text}).only
+    assert (site.cluster.verdict, site.address.destination, site.address.mbarrier) == (
+        "one",
+        "local",
+        "local",
+    )
+
+
+@pytest.mark.parametrize(
+    "change", ["d |= rank << 24;", "d = d | (rank << 24);", "d += rank << 24;", "d ^= 0x1000000;"]
+)
+def test_rank_bits_set_on_the_variable_itself(tmp_path, change):
+    text = HELPER + (
+        "__global__ void k(const void* s, unsigned rank) {\n"
+        "  __shared__ float tile[64]; __shared__ unsigned long long bar;\n"
+        "  unsigned d = (unsigned)__cvta_generic_to_shared(tile);\n"
+        f"  {change}\n"
+        "  load(d, s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+        "}\nvoid host(const void* s) { k<<<1, 1>>>(s, 1); }\n"
+    )
+    assert look(tmp_path, {"main.cu": text}).only.address.destination == "peer"
+
+
+def test_alignment_and_steps_keep_the_variable_local(tmp_path):
+    text = HELPER + (
+        "__global__ void k(const void* s, int n) {\n"
+        "  __shared__ float tile[640]; __shared__ unsigned long long bar;\n"
+        "  unsigned d = (unsigned)__cvta_generic_to_shared(tile);\n"
+        "  d = (d + 127) & ~127u; d += 128 * n;\n"
+        "  load(d, s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+        "}\nvoid host(const void* s) { k<<<1, 1>>>(s, 1); }\n"
+    )
+    assert look(tmp_path, {"main.cu": text}).only.address.destination == "local"
