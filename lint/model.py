@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ptxguard.arch import Target
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
-    from ptxguard.location import Span
+    from ptxguard.location import JoinedText, SourceFile, Span
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,43 @@ class AddressVerdict:
 
 
 @dataclass(frozen=True)
+class BuildVerdict:
+    """Whether the project's own build files compile a file for the targets asked for.
+
+    Attributes:
+        verdict: named (for one of them), others (for none), ptx (for none, but PTX is shipped that the driver
+            compiles for them), or unknown (nothing names targets, or they are computed).
+        reason: one sentence.
+        evidence: the build lines.
+        ptx_targets: for ptx, what that PTX is written for.
+    """
+
+    verdict: str
+    reason: str
+    evidence: tuple[Evidence, ...] = ()
+    ptx_targets: tuple[Target, ...] = ()
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What hides a copy: a call or type of a library.
+
+    Attributes:
+        name: qualified name of the call or type.
+        certain: whether it hides the form of the site for sure.
+        reason: one sentence that says why, or what is missing.
+        instead: what to write instead.
+        kind: call, atom (a type that copies where it is used) or host (a host function with such a kernel).
+    """
+
+    name: str
+    certain: bool
+    reason: str
+    instead: str
+    kind: str
+
+
+@dataclass(frozen=True)
 class CopySite:
     """One bulk copy at one place of the source, with everything known about it.
 
@@ -176,6 +214,8 @@ class CopySite:
         uses_setmaxnreg: whether a kernel that reaches it uses `setmaxnreg`.
         cta_form_missing_below: toolkit version for which the guards let the cta form through though the
             toolkit lacks it, or None.
+        hidden: what hides the copy, for the kind wrapper; else None.
+        build: what the project's build files say; None where nothing asked them.
     """
 
     span: Span
@@ -193,6 +233,8 @@ class CopySite:
     public: bool = False
     uses_setmaxnreg: bool = False
     cta_form_missing_below: tuple[int, int] | None = None
+    hidden: Hidden | None = None
+    build: BuildVerdict | None = None
 
     def record(self) -> dict[str, Any]:
         """The JSON form of `ptxguard sites`."""
@@ -214,13 +256,98 @@ class CopySite:
 
 
 @dataclass(frozen=True)
+class AsmArgument:
+    """One operand of an asm statement in C++.
+
+    Attributes:
+        name: of `[name]`, or None.
+        constraint: `=r`, `l`, `n`; "" where a macro hides it.
+        output: whether it stands in the list of outputs.
+        text: the C++ expression.
+        window: what an address in it is: shared (an offset in the shared window), generic (a pointer), or ""
+            where nothing tells.
+        evidence: where that is decided.
+    """
+
+    name: str | None
+    constraint: str
+    output: bool
+    text: str
+    window: str = ""
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class AsmCode:
+    """An asm statement whose operands deserve a closer look.
+
+    Attributes:
+        template: its text, each character with its place.
+        instructions: its text parsed.
+        arguments: outputs then inputs, as `%0`, `%1`, … count.
+        complete: whether every operand could be read.
+        function: qualified name of the enclosing function or macro, or None.
+        targets: target name -> compiled, excluded or unknown (what the guards say).
+        evidence: guards and macros.
+    """
+
+    template: JoinedText
+    instructions: tuple[Instruction, ...]
+    arguments: tuple[AsmArgument, ...]
+    complete: bool
+    function: str | None
+    targets: dict[str, str]
+    evidence: tuple[Evidence, ...] = ()
+
+    def bound(self, placeholder: str) -> AsmArgument | None:
+        """The operand that `%0` or `%[name]` means; None where there is none."""
+        name = placeholder[1:].strip("[]")
+        if name.isdigit():
+            return self.arguments[int(name)] if int(name) < len(self.arguments) else None
+        return next((argument for argument in self.arguments if argument.name == name), None)
+
+
+@dataclass(frozen=True)
+class ArchList:
+    """A preprocessor condition that compares `__CUDA_ARCH__` with a list of values by `==`.
+
+    Attributes:
+        span: the directive.
+        listed: values of the list.
+        covered: targets asked for for which it holds.
+        missed: targets asked for between the architectures of the list for which it does not hold.
+        built_covered: the same for the targets that the project's build files name.
+        built_missed: likewise.
+        build: the build lines of `built_missed`.
+    """
+
+    span: Span
+    listed: tuple[int, ...]
+    covered: tuple[str, ...]
+    missed: tuple[str, ...]
+    built_covered: tuple[str, ...] = ()
+    built_missed: tuple[str, ...] = ()
+    build: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True)
 class Analysis:
     """Everything that an analysis of source found.
 
     Attributes:
         sites: bulk copies, sorted by path, line, column.
         errors: what could not be read or parsed; any of them means that the job was not done.
+        codes: asm statements that deserve a closer look at their operands.
+        arch_lists: conditions that list architectures by `==`.
     """
 
     sites: tuple[CopySite, ...]
     errors: tuple[PtxguardError, ...] = ()
+    codes: tuple[AsmCode, ...] = ()
+    arch_lists: tuple[ArchList, ...] = ()
+
+    def other_files(self) -> tuple[SourceFile, ...]:
+        """Files of the facts that are no copies, each once."""
+        files = [run.file for code in self.codes for run in code.template.runs]
+        files += [found.span.file for found in self.arch_lists]
+        return tuple(dict.fromkeys(files))

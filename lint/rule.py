@@ -1,17 +1,17 @@
-"""What a rule is: metadata, the rows of its severity table, examples, and one check over copy sites."""
+"""What a rule is: metadata, the rows of its severity table, examples, and one check over facts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from ptxguard.finding import Confidence, Edit, Evidence, Finding, Fix, Severity
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.memcost import Gpu
-    from ptxguard.model import CopySite
+    from ptxguard.model import AsmCode, CopySite, Instruction
 
 HEADINGS = ("What it does", "Why it matters", "Fix safety", "References")
 
@@ -60,6 +60,7 @@ class Example:
         targets: targets named by the user; none stands for the defaults.
         cuda_min: lowest toolkit (major, minor) that the user names, or None.
         public: whether the file stands in a header declared public.
+        cmake: text of a CMakeLists.txt beside the file; none stands for no such file.
     """
 
     title: str
@@ -69,6 +70,7 @@ class Example:
     targets: tuple[str, ...] = ()
     cuda_min: tuple[int, int] | None = None
     public: bool = False
+    cmake: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,8 @@ class CheckOptions:
     gpus: tuple[Gpu, ...] = ()
 
 
-Check = Callable[[Sequence["CopySite"], CheckOptions], Iterable[Finding]]
+# What a rule looks at: all facts of one kind of an analysis (a field of `Analysis`).
+Check = Callable[[Sequence[Any], CheckOptions], Iterable[Finding]]
 
 
 @dataclass(frozen=True)
@@ -124,14 +127,16 @@ class Rule:
     Attributes:
         meta: code, name, table.
         documentation: docstring of the module, with the headings of `HEADINGS`.
-        check: yields the findings among all copy sites of a run.
+        check: yields the findings among all facts of a run.
         examples: good and bad code.
+        subject: the field of `Analysis` that it checks: sites, codes or arch_lists.
     """
 
     meta: RuleMeta
     documentation: str
     check: Check
     examples: tuple[Example, ...]
+    subject: str = "sites"
 
 
 def targets_where(site: CopySite, behaviour: str, guard: str) -> tuple[str, ...]:
@@ -163,6 +168,37 @@ def cta_fix(site: CopySite, safety: str) -> Fix | None:
     return Fix(safety, tuple(edits))
 
 
+BUILT_FOR_OTHERS = Case(
+    "the project's build files name targets, none of them one of these",
+    Severity.NOTE,
+    Confidence.MEDIUM,
+)
+PTX_SHIPPED = Case(
+    "the same, but the build ships PTX with the copy that the driver compiles for these",
+    Severity.WARNING,
+    Confidence.MEDIUM,
+)
+
+
+def weighed_by_build(finding: Finding, site: CopySite, options: CheckOptions) -> Finding:
+    """The finding as the project's build files have it; targets that the user names come before them."""
+    build = site.build
+    if build is None or options.targets_named:
+        return finding
+    if build.verdict in ("named", "unknown"):
+        link = build.evidence[0] if build.evidence else Evidence("build", None, None, build.reason)
+        return replace(finding, evidence=(*finding.evidence, link))
+    case = PTX_SHIPPED if build.ptx_targets else BUILT_FOR_OTHERS
+    return replace(
+        finding,
+        severity=min(finding.severity, case.severity),
+        confidence=min(finding.confidence, case.confidence),
+        message=f"{finding.message} ({build.reason})",
+        evidence=(*finding.evidence, *build.evidence),
+        fix=finding.fix if case is PTX_SHIPPED else None,
+    )
+
+
 def finding_at(site: CopySite, meta: RuleMeta, case: Case, message: str) -> Finding:
     """A finding at a copy, with all that is known about the copy; cost and fix are added by the rule."""
     end_line, end_column = site.end_span.end_position
@@ -185,4 +221,27 @@ def finding_at(site: CopySite, meta: RuleMeta, case: Case, message: str) -> Find
         cluster=site.cluster.record(),
         address=site.address.record(),
         evidence=chain_of(site),
+    )
+
+
+def finding_in(code: AsmCode, instruction: Instruction, meta: RuleMeta, case: Case, message: str) -> Finding:
+    """A finding at an instruction of an asm statement."""
+    pieces = code.template.spans(instruction.start, instruction.mnemonic_end)
+    first, last = pieces[0], pieces[-1]
+    here = Evidence("asm", first.path, first.line, instruction.opcode)
+    return Finding(
+        code=meta.code,
+        rule=meta.name,
+        severity=case.severity,
+        confidence=case.confidence,
+        path=first.path,
+        line=first.line,
+        column=first.column,
+        end_line=last.end_position[0],
+        end_column=last.end_position[1],
+        message=message,
+        opcode=instruction.opcode,
+        function=code.function,
+        targets=dict(code.targets),
+        evidence=(here, *code.evidence),
     )

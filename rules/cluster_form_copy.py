@@ -46,6 +46,8 @@ from typing import TYPE_CHECKING
 from ptxguard.effects import performance_of, price_copy, price_words, syscall_of, target_words
 from ptxguard.finding import Confidence, Evidence, Finding, Severity
 from ptxguard.rule import (
+    BUILT_FOR_OTHERS,
+    PTX_SHIPPED,
     Case,
     CheckOptions,
     Claim,
@@ -55,6 +57,7 @@ from ptxguard.rule import (
     cta_fix,
     finding_at,
     targets_where,
+    weighed_by_build,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +103,17 @@ META = RuleMeta(
     summary="A copy to shared::cluster calls the driver on sm_12x, which reserves stack on the whole card.",
     targets="sm_120 and sm_121, each with its a and f variants",
     since="0.1.0",
-    cases=(PEER, LOCAL_PEER_MBARRIER, LOCAL, PUBLIC_HEADER, ALL_LAUNCHES_ONE, NOT_PROVEN, GUARD_UNDECIDED),
+    cases=(
+        PEER,
+        LOCAL_PEER_MBARRIER,
+        LOCAL,
+        PUBLIC_HEADER,
+        ALL_LAUNCHES_ONE,
+        NOT_PROVEN,
+        GUARD_UNDECIDED,
+        BUILT_FOR_OTHERS,
+        PTX_SHIPPED,
+    ),
 )
 
 
@@ -120,7 +133,7 @@ def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]
     """One finding a copy; copies of a public header about which nothing is proven share one note."""
     shared: dict[str, list[Finding]] = {}
     for site in sites:
-        if site.copy.multicast or not site.copy.is_cluster_load:
+        if site.copy.multicast or not site.copy.is_cluster_load or site.hidden is not None:
             continue
         compiled = targets_where(site, "syscall", "compiled")
         possible = targets_where(site, "syscall", "unknown")
@@ -156,7 +169,8 @@ def _finding(
     guarded_only = options.cuda_min is not None and options.cuda_min < CTA_FORM_TOOLKIT
     if case.fix is not None and not guarded_only:
         finding = replace(finding, fix=cta_fix(site, case.fix))
-    return replace(finding, message=f"{fact}; {_advice(site, case, options if guarded_only else None)}")
+    finding = replace(finding, message=f"{fact}; {_advice(site, case, options if guarded_only else None)}")
+    return weighed_by_build(finding, site, options)
 
 
 def _advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
@@ -223,7 +237,32 @@ def _guarded(condition: str, mark: str) -> str:
     return f"{before}{condition}\n  asm volatile({asm}#endif\n  out[{after}"
 
 
+_MARK = "  // !TMA001 error"
+
 EXAMPLES = (
+    Example(
+        title="built for the data centre alone, and for no PTX that later cards would take",
+        source=_OWN.replace(_MARK, "  // !TMA001 note"),
+        cmake='set(CMAKE_CUDA_ARCHITECTURES "90a-real;100a-real")\n',
+    ),
+    Example(
+        title="built for sm_90 with its PTX, which the driver compiles for sm_12x",
+        source=_OWN.replace(_MARK, "  // !TMA001 warning"),
+        fixed='"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"',
+        cmake="set(CMAKE_CUDA_ARCHITECTURES 90)\n",
+    ),
+    Example(
+        title="built for sm_120 among others",
+        source=_OWN,
+        fixed='"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"',
+        cmake="set(CMAKE_CUDA_ARCHITECTURES 90a 120a)\n",
+    ),
+    Example(
+        title="targets that the build computes count as unknown",
+        source=_OWN,
+        fixed='"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes"',
+        cmake="set(CMAKE_CUDA_ARCHITECTURES 90a)\nset(CMAKE_CUDA_ARCHITECTURES native)\n",
+    ),
     Example(
         title="the CTA's own memory, spelled as if it could be a peer's",
         source=_OWN,

@@ -55,7 +55,7 @@ def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]
     case = NAMED_TARGET if options.targets_named else DEFAULT_TARGET
     for site in sites:
         targets = targets_where(site, "rejected", "compiled")
-        if targets:
+        if targets and site.hidden is None:  # a library guards its own forms
             message = (
                 f"ptxas refuses this copy for {target_words(targets)} ({_reason(site.copy)}), but the guards "
                 "let it through; exclude it there or give these targets a form that they have"

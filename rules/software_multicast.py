@@ -57,7 +57,7 @@ META = RuleMeta(
 def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]:
     """One note a multicast copy."""
     for site in sites:
-        if not site.copy.multicast or not site.copy.is_cluster_load:
+        if not site.copy.multicast or not site.copy.is_cluster_load or site.hidden is not None:
             continue
         compiled = targets_where(site, "syscall", "compiled")
         targets = compiled or targets_where(site, "syscall", "unknown")

@@ -68,7 +68,7 @@ CASES = [
     Case("peer_operations", "-DOP=8", ("warning None",), None, "larger"),
     Case("peer_operations", "-DOP=9", ("error safe",), "bulk_tensor_4d_im2col_unicast", "larger"),
     Case("window_macro", "", ("error safe",), "bulk_tensor_2d_tile_unicast", "one"),
-    Case("window_macro", "-DCTA", (), "", "one"),
+    Case("window_macro", "-DCTA_WINDOW", (), "", "one"),
 ]
 EVERY = pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES])
 

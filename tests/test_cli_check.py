@@ -12,6 +12,7 @@ import pytest
 from ptxguard import cli
 from ptxguard.arch import DEFAULT_TARGETS
 from ptxguard.errors import ParseError
+from ptxguard.model import Analysis
 from sitekit import CLUSTER_2D, UNDECIDED, UNKNOWN, make_site
 
 ERROR = make_site()
@@ -36,7 +37,7 @@ class Fake:
 
     def analyse(self, paths, options, progress=None):
         self.calls.append((tuple(paths), options))
-        return self
+        return Analysis(self.sites, self.errors)
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pkgutil
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +10,7 @@ import ptxguard.rules
 from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.engine import all_rules, find_rule, run_rules, select_rules
 from ptxguard.errors import ConfigError
+from ptxguard.model import Analysis
 from ptxguard.rule import CheckOptions
 from sitekit import CLUSTER_2D, make_site
 
@@ -37,7 +37,7 @@ def test_a_rule_is_found_by_code_and_name(name):
     [
         ("TMA01", "did you mean TMA001"),
         ("cluster-copy", "did you mean cluster-form-copy"),
-        ("x", "the codes are TMA001"),
+        ("x", "the codes are .*TMA001"),
     ],
 )
 def test_an_unknown_rule_names_the_nearest(wrong, suggestion):
@@ -51,7 +51,7 @@ def test_selection_by_prefix_list_and_exception():
     everything = codes(all_rules())
     assert codes(select_rules([], [])) == everything
     assert codes(select_rules(["TMA"], ["TMA002,TMA003"])) == [
-        c for c in everything if c not in ("TMA002", "TMA003")
+        c for c in everything if c.startswith("TMA") and c not in ("TMA002", "TMA003")
     ]
     assert codes(select_rules(["software-multicast", "tma001"], [])) == ["TMA001", "TMA002"]
     with pytest.raises(ConfigError):
@@ -65,7 +65,7 @@ def test_findings_are_sorted_and_fingerprints_survive_moved_lines():
             make_site(path="a.cuh", before=before),
             make_site(CLUSTER_2D + ".multicast::cluster", path="a.cuh", before=before + "\n"),
         )
-        found = run_rules(SimpleNamespace(sites=sites), all_rules(), OPTIONS)
+        found = run_rules(Analysis(tuple(sites)), all_rules(), OPTIONS)
         assert [(f.path, f.line) for f in found] == sorted((f.path, f.line) for f in found)
         return [finding.fingerprint for finding in found]
 
@@ -75,6 +75,6 @@ def test_findings_are_sorted_and_fingerprints_survive_moved_lines():
 
 def test_equal_copies_are_told_apart_by_their_order():
     sites = (make_site(), make_site(before="\n\n"))
-    first, second = run_rules(SimpleNamespace(sites=sites), all_rules(), OPTIONS)
+    first, second = run_rules(Analysis(tuple(sites)), all_rules(), OPTIONS)
     assert first.fingerprint.split(":")[0] == second.fingerprint.split(":")[0]
     assert (first.fingerprint[-2:], second.fingerprint[-2:]) == (":1", ":2")

@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from ptxguard.arch import DEFAULT_TARGETS, Target
-from ptxguard.engine import all_rules
+from ptxguard.engine import all_rules, run_rules
 from ptxguard.finding import Evidence, KernelPlace
 from ptxguard.location import SourceFile
 from ptxguard.memcost import find_gpu
+from ptxguard.model import Analysis
 from ptxguard.output.report import Report
 from ptxguard.output.style import Style, columns, printable, wants_color
 from ptxguard.output.text import render
@@ -24,7 +25,7 @@ OPTIONS = CheckOptions(
 
 
 def report_of(*sites, **fields):
-    findings = tuple(finding for rule in all_rules() for finding in rule.check(sites, OPTIONS))
+    findings = tuple(run_rules(Analysis(sites), all_rules(), OPTIONS))
     return Report(findings=findings, sites=sites, **fields)
 
 

@@ -219,7 +219,7 @@ EXAMPLES = [
     for rule in all_rules()
     for example in rule.examples
 ]
-MARK = re.compile(r"// !(TMA\d+) (error|warning|note)$")
+MARK = re.compile(r"// !([A-Z]+\d+) (error|warning|note)$")
 
 
 def marks(source):
@@ -234,6 +234,8 @@ def test_marked_lines_are_reported_and_no_other(rule, example, tmp_path, monkeyp
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "example.cu").write_text(example.source)
+    if example.cmake:
+        (tmp_path / "CMakeLists.txt").write_text(example.cmake)
     targets = tuple(map(Target.parse, example.targets)) or TARGETS
     public = ("example.cu",) if example.public else ()
     analysis = analyse(["example.cu"], Options(targets, example.cuda_min, {}, public))

@@ -62,6 +62,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         errors=analysis.errors,
         hidden=len(found) - len(shown),
         targets=tuple(target.name for target in options.targets),
+        files=analysis.other_files(),
     )
     deliver(
         _rendered(report, given["output_format"], given["color"], given["output_file"]), given["output_file"]

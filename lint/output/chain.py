@@ -23,6 +23,8 @@ ORDER = ("build", "launch", "attribute", "kernel", "call", "macro", "guard", "as
 def render_kernels(finding: Finding, style: Style) -> Iterator[str]:
     """Count and first names of the kernels that reach the copy; JSON lists them all."""
     kernels = finding.kernels
+    if not finding.cluster:  # no copy: nothing asked for kernels
+        return
     if not kernels:
         yield from style.field("kernels", "none in sight")
         return

@@ -31,6 +31,7 @@ class Report:
         errors: inputs that could not be read or parsed.
         hidden: findings that `--min-severity` hides.
         targets: names of the targets asked for.
+        files: files with findings that are about no copy.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -38,15 +39,18 @@ class Report:
     errors: tuple[PtxguardError, ...] = ()
     hidden: int = 0
     targets: tuple[str, ...] = ()
+    files: tuple[SourceFile, ...] = ()
     _files: dict[str, SourceFile] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for site in self.sites:
             for span in (site.span, site.end_span):
                 self._files.setdefault(span.path, span.file)
+        for file in self.files:
+            self._files.setdefault(file.path, file)
 
     def source_line(self, path: str, line: int) -> str | None:
-        """The text of a line of a file that holds a copy; None for any other file."""
+        """The text of a line of a file with copies or findings; None for any other file."""
         file = self._files.get(path)
         return file.line_text(line) if file is not None else None
 

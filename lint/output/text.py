@@ -63,7 +63,7 @@ def _verdicts(finding: Finding, style: Style) -> Iterator[str]:
 def _target_text(finding: Finding) -> str:
     groups: dict[str, list[str]] = {}
     for name, guard in finding.targets.items():
-        behaviour = finding.on_target.get(name, "unknown")
+        behaviour = finding.on_target.get(name, "compiled" if not finding.on_target else "unknown")
         words = {"syscall": "driver call", "native": "native", "rejected": "refused by ptxas"}.get(
             behaviour, behaviour
         )

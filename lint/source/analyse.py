@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.model import Analysis
+from ptxguard.source import archlists
 from ptxguard.source.project import Project, check_text
 from ptxguard.source.sites import SiteFinder
 from ptxguard.source.tree import PYTHON_ENDINGS, read_tree
+from ptxguard.source.wrappers import may_use
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ptxguard.model import CopySite
+    from ptxguard.model import ArchList, CopySite
     from ptxguard.source.tree import TreeFile
 
 # Python files without these bytes hold no copy and are never parsed for one.
@@ -51,11 +53,13 @@ def analyse(
     finder = SiteFinder(project, options.targets, options.cuda_min, options.public)
     files = list(tree.reported())
     sites: list[CopySite] = []
+    lists: list[ArchList] = []
     for number, file in enumerate(files):
         if progress is not None:
             progress(number, len(files), file.shown)
         try:
             sites.extend(_sites_of(file, project, finder, errors))
+            lists.extend(_arch_lists_of(file, project, finder))
         except PtxguardError as error:
             errors.append(error)
         except RecursionError:
@@ -68,9 +72,8 @@ def analyse(
         progress(len(files), len(files), "")
     errors.extend(finder.errors)
     sites.sort(key=lambda site: (site.span.path, site.span.line, site.span.column, site.copy.opcode))
-    return Analysis(
-        tuple(sites), tuple(sorted(set(errors), key=lambda e: (e.path or "", e.line or 0, e.column or 0)))
-    )
+    ordered = sorted(set(errors), key=lambda e: (e.path or "", e.line or 0, e.column or 0))
+    return Analysis(tuple(sites), tuple(ordered), tuple(finder.codes), tuple(lists))
 
 
 def _sites_of(
@@ -82,7 +85,8 @@ def _sites_of(
     if file.ending in PYTHON_ENDINGS:
         return finder.of_python(file) if COPY_WORD in data else []
     keyword = any(word.encode() in data for word in project.asm_keywords)
-    if not keyword and not _needs_a_look(file, data):
+    wrapped = may_use(data)
+    if not keyword and not wrapped and not _needs_a_look(file, data):
         return []
     if keyword and len(data) > MAX_ASM_BYTES:
         size, limit = len(data) >> 20, MAX_ASM_BYTES >> 20
@@ -102,7 +106,15 @@ def _sites_of(
             errors.extend(check_text(unit))
         if keyword:
             found.extend(finder.of_unit(unit))
+        if wrapped:
+            found.extend(finder.of_wrappers(unit))
     return found
+
+
+def _arch_lists_of(file: TreeFile, project: Project, finder: SiteFinder) -> list[ArchList]:
+    if not archlists.MARK.search(file.data()):
+        return []
+    return [found for unit in project.units(file) for found in archlists.arch_lists(unit, finder.guards)]
 
 
 def _needs_a_look(file: TreeFile, data: bytes) -> bool:

@@ -117,11 +117,12 @@ class CallGraph:
             for unit in self.project.with_word(name):
                 if also and also not in unit.file.text:
                     continue
-                known.extend(self._uses_in(unit, name))
+                known.extend(self.uses_in(unit, name))
             self._uses[name, also] = known
         return known
 
-    def _uses_in(self, unit: CppFile, name: str) -> Iterator[Use]:
+    def uses_in(self, unit: CppFile, name: str) -> Iterator[Use]:
+        """Uses of a name in one file, macro bodies included, declarations and dead code left out."""
         structure = self.structure(unit)
         headers = {function.name_index for function in (*structure.functions, *structure.declarations)}
         for index in unit.tokens.positions.get(name, ()):

@@ -182,6 +182,12 @@ class CppFile:
         index = bisect_right(starts, offset) - 1
         return guards[index] if index >= 0 else None
 
+    def other_branches(self, guard: Guard) -> list[Guard]:
+        """The other branches of the same `#if`, in order."""
+        everything = {other for other in self._scan[1] if other is not None}
+        found = [other for other in everything if other in guard.before or guard in other.before]
+        return sorted(found, key=lambda other: other.offset)
+
     def unended(self) -> list[tuple[int, str]]:
         """Offset and text of every literal or comment that never ends."""
         return [(start, self.file.text[start:end]) for kind, start, end in self.skeleton if kind == BAD]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from ptxguard.arch import Target
 from ptxguard.finding import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ptxguard.model import BulkCopy
     from ptxguard.source.condition import Value
@@ -41,11 +42,20 @@ class GuardVerdicts:
     targets: tuple[Target, ...]
     cuda_min: tuple[int, int] | None
     _live: dict[Guard | None, bool] = field(default_factory=dict, repr=False)
+    _build_defines: set[str] = field(default_factory=set, repr=False)
 
     def toolkits(self, target: Target) -> list[tuple[int, int]]:
         """Toolkits from the oldest supported one that know a target."""
         oldest = max(self.cuda_min or _FIRST_WITH_SM12X, target.first_toolkit)
         return [version for version in TOOLKITS if version >= oldest] or [TOOLKITS[-1]]
+
+    def worlds(self, target: Target) -> list[World]:
+        """The toolkits asked for with one target."""
+        return self._worlds[target]
+
+    def newest_world(self, target: Target) -> World:
+        """A target, asked for or not, with the newest toolkit."""
+        return self.project.world(target, TOOLKITS[-1])
 
     @cached_property
     def _worlds(self) -> dict[Target, list[World]]:
@@ -80,23 +90,46 @@ class GuardVerdicts:
                     break
                 if value.truth is None or value.assumed:
                     verdict = "unknown"
+            if verdict == "unknown" and self._holds_in_a_build(target, conditions):
+                verdict = "compiled"
             found[target.name] = verdict
         return found
 
+    def compiles(self, target: Target, conditions: Sequence[Condition]) -> bool:
+        """Whether any supported toolkit compiles a place for a target, one of those asked for or not."""
+        worlds = (self.project.world(target, toolkit) for toolkit in self.toolkits(target))
+        return any(world.all_hold(conditions).truth for world in worlds)
+
+    def _holds_in_a_build(self, target: Target, conditions: Sequence[Condition]) -> bool:
+        """Whether guards hold with those macros that the project's own build files define by `-D`."""
+        defines: dict[str, str | None] = {}
+        for world in self._worlds[target]:
+            for name in world.all_hold(conditions).assumed:
+                given = self.project.builds.define(name)
+                if given is not None:
+                    defines[name] = given[0]
+        if not defines:
+            return False
+        worlds = [self.project.world(target, toolkit, defines) for toolkit in self.toolkits(target)]
+        if not any(world.all_hold(conditions).truth for world in worlds):
+            return False
+        self._build_defines.update(defines)
+        return True
+
     def of_statement(self, statement: AsmStatement) -> dict[str, str]:
         """Verdict of all guards of a statement."""
-        return self.targets_of(list(self._conditions(statement)))
+        return self.targets_of(self.conditions_of(statement))
 
-    def _conditions(self, statement: AsmStatement) -> Iterator[Condition]:
-        yield statement.unit.guard_at(statement.offset), True
-        yield from statement.conditions
+    def conditions_of(self, statement: AsmStatement) -> list[Condition]:
+        """Guards around a statement and inside it."""
+        return [(statement.unit.guard_at(statement.offset), True), *statement.conditions]
 
     def doubt(self, statement: AsmStatement) -> str:
         """Where no target compiles a statement by itself: `with NAME defined`; else empty."""
         names: set[str] = set()
         for worlds in self._worlds.values():
             for world in worlds:
-                value = world.all_hold(list(self._conditions(statement)))
+                value = world.all_hold(self.conditions_of(statement))
                 if value.truth:
                     return ""
                 names |= value.assumed
@@ -105,26 +138,39 @@ class GuardVerdicts:
     def evidence(self, statement: AsmStatement) -> list[Evidence]:
         """Guards and macro values that make a statement what it is."""
         found: list[Evidence] = []
-        seen: set[int] = set()
         for macro in statement.macros:
             text = f"#define {macro.name} {macro.value}"
             found.append(Evidence("macro", macro.unit.file.path, macro.line, text))
-        for guard, wanted in self._conditions(statement):
+        return [*found, *self.evidence_of(self.conditions_of(statement))]
+
+    def evidence_of(self, conditions: Iterable[Condition]) -> list[Evidence]:
+        """The guards that were asked, outer ones included."""
+        found: list[Evidence] = []
+        seen: set[int] = set()
+        for guard, wanted in conditions:
             inner = guard
             while inner is not None and id(inner) not in seen:
                 seen.add(id(inner))
                 text = inner.text if wanted else f"not taken: {inner.text}"
                 if not inner.is_include_guard:
                     found.append(Evidence("guard", inner.unit.file.path, inner.line, text))
+                    found.extend(self._build_evidence(text))
                 inner = inner.parent if wanted else None
         return found
+
+    def _build_evidence(self, text: str) -> Iterator[Evidence]:
+        """Where a build defines a macro of a guard."""
+        for name in re.findall(r"[A-Za-z_]\w*", text):
+            given = self.project.builds.define(name) if name in self._build_defines else None
+            if given is not None:
+                yield given[1]
 
     def cta_form_missing_below(self, statement: AsmStatement, copy: BulkCopy) -> tuple[int, int] | None:
         """Newest supported toolkit that compiles a cta form it does not have; None where there is none."""
         needed = forms.first_toolkit(copy)
         if self.cuda_min is None or self.cuda_min >= needed or not copy.destination_space.endswith("cta"):
             return None
-        conditions = list(self._conditions(statement))
+        conditions = self.conditions_of(statement)
         older = [version for version in (self.cuda_min, *TOOLKITS) if self.cuda_min <= version < needed]
         for version in sorted(set(older), reverse=True):
             if self.project.world(Target(90, "a"), version).all_hold(conditions).truth:

@@ -68,6 +68,7 @@ class AsmStatement:
         unresolved: macro names without a value in the tree.
         owner: the function-like macro whose body holds the statement, or None.
         volatile: whether it says volatile.
+        complete: whether every operand could be read (a macro may stand for several).
     """
 
     unit: CppFile
@@ -80,6 +81,7 @@ class AsmStatement:
     unresolved: tuple[str, ...]
     owner: Definition | None
     volatile: bool
+    complete: bool
 
     @property
     def line(self) -> int:
@@ -185,6 +187,7 @@ def _variants(
         yield Malformed(offset, f"asm text with more than {MAX_VARIANTS} macro variants")
         return
     operands = tuple(_operands(tokens, sections, resolver, unit, owner))
+    parts = sum(1 for section in sections[1:3] for _ in _split_commas(tokens, section))
     for alternative in template:
         yield AsmStatement(
             unit,
@@ -197,6 +200,7 @@ def _variants(
             alternative.unresolved,
             owner,
             volatile,
+            len(operands) == parts,
         )
 
 

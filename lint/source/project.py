@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
@@ -14,11 +15,13 @@ from ptxguard.source.lexer import ASM_WORDS
 from ptxguard.source.macros import MacroTable
 from ptxguard.source.pieces import Resolver, call_arguments
 from ptxguard.source.tokens import RAW
+from ptxguard.source.tree import shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ptxguard.arch import Target
+    from ptxguard.builds import Builds
     from ptxguard.source.guards import Definition
     from ptxguard.source.pieces import Argument
     from ptxguard.source.tree import Tree, TreeFile
@@ -46,7 +49,7 @@ class Project:
     defines: Mapping[str, str | None]
     _cpp: dict[TreeFile, list[CppFile]] = field(default_factory=dict, repr=False)
     _definitions: dict[str, list[Definition]] = field(default_factory=dict, repr=False)
-    _worlds: dict[tuple[Target | None, tuple[int, int]], World] = field(default_factory=dict, repr=False)
+    _worlds: dict[object, World] = field(default_factory=dict, repr=False)
     _reach: dict[TreeFile, frozenset[TreeFile]] = field(default_factory=dict, repr=False)
     _owner: dict[CppFile, TreeFile] = field(default_factory=dict, repr=False)
     _words: dict[str, list[CppFile]] = field(default_factory=dict, repr=False)
@@ -64,6 +67,14 @@ class Project:
             except PtxguardError as error:
                 self._unreadable[file] = error
         return loaded
+
+    @cached_property
+    def builds(self) -> Builds:
+        """What the build files of the tree say."""
+        from ptxguard.builds import BuildFile, Builds  # a tree without findings never reads them
+
+        names = self.tree.build_files
+        return Builds([BuildFile(name, shown_path(name)) for name in names])
 
     def unreadable(self, file: TreeFile) -> PtxguardError | None:
         """Why a file could not be read, or None."""
@@ -121,11 +132,22 @@ class Project:
         """Macro definitions of the tree, weighed by their guards."""
         return MacroTable(self.definitions, self.connected)
 
-    def world(self, target: Target | None, toolkit: tuple[int, int]) -> World:
-        """The world of a target and a toolkit, one object each so that what it computes is kept."""
-        key = (target, toolkit)
+    def world(
+        self,
+        target: Target | None,
+        toolkit: tuple[int, int],
+        more: Mapping[str, str | None] = MappingProxyType({}),
+    ) -> World:
+        """The world of a target and a toolkit, one object each so that what it computes is kept.
+
+        Args:
+            target: device target, or None for the host pass.
+            toolkit: (major, minor).
+            more: macros beside those of the user, who comes first.
+        """
+        key = (target, toolkit, tuple(sorted(more.items(), key=repr)))
         if key not in self._worlds:
-            self._worlds[key] = World(target, toolkit, self.defines, self.macros)
+            self._worlds[key] = World(target, toolkit, {**more, **self.defines}, self.macros)
         return self._worlds[key]
 
     @cached_property

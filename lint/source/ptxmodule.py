@@ -191,9 +191,8 @@ def _pieces(head: str, base: int) -> Iterator[tuple[str, int]]:
         for line in (_VERSION, _TARGET, _ADDRESS_SIZE):
             if (match := line.search(piece)) is not None:
                 skipped = max(skipped, match.end())
-        while skipped < len(piece) and piece[skipped].isspace():
-            skipped += 1
-        yield piece[skipped:], base + position + skipped
+        rest = piece[skipped:].lstrip()
+        yield rest, base + position + len(piece) - len(rest)
         position += len(piece) + 1
 
 

@@ -13,6 +13,7 @@ from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.finding import Evidence, KernelPlace
 from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
+from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
@@ -27,12 +28,14 @@ from ptxguard.source.reach import Reach, Reaches
 if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.location import JoinedText, Span
-    from ptxguard.model import BulkCopy, Instruction
+    from ptxguard.model import AsmCode, BulkCopy, Instruction
     from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.lexer import Condition
     from ptxguard.source.project import Project
     from ptxguard.source.pythonsites import PythonSites
     from ptxguard.source.tree import TreeFile
     from ptxguard.source.uses import Owner
+    from ptxguard.source.wrappersites import WrapperSites
 
 _COPY_WORD = "cp.async.bulk"
 _MAPPINGS = ("mapa", "map_shared_rank", "set_block_rank", "<< 24", "0x1000000", "0xFEFFFFFF")
@@ -53,6 +56,7 @@ class SiteFinder:
         cuda_min: oldest toolkit, or None.
         public: globs of public headers.
         errors: asm text that is no PTX, statements that cannot be taken apart.
+        codes: statements whose operands deserve a closer look.
     """
 
     project: Project
@@ -60,6 +64,7 @@ class SiteFinder:
     cuda_min: tuple[int, int] | None
     public: tuple[str, ...]
     errors: list[PtxguardError] = field(default_factory=list)
+    codes: list[AsmCode] = field(default_factory=list)
     _statements: dict[CppFile, list[AsmStatement]] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -85,7 +90,8 @@ class SiteFinder:
         return ClusterSizes(self.graph, self._constants)
 
     @cached_property
-    def _flow(self) -> AddressFlow:
+    def flow(self) -> AddressFlow:
+        """Follows addresses."""
         return AddressFlow(self.graph, self._constants, self.live_statements, self.guards.doubt)
 
     # PTX files ------------------------------------------------------------------------------------
@@ -112,6 +118,24 @@ class SiteFinder:
         return PythonSites(PythonTree(self.project.tree), self.targets, self.public, self.errors)
 
     # C++ ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _codes(self) -> AsmCodes:
+        return AsmCodes(self)
+
+    @cached_property
+    def _wrappers(self) -> WrapperSites:
+        from ptxguard.source.wrappersites import WrapperSites  # few trees hold wrappers
+
+        return WrapperSites(self)
+
+    def of_wrappers(self, unit: CppFile) -> list[CopySite]:
+        """Library calls of a C++ file that hide a bulk copy."""
+        return self._wrappers.of_unit(unit)
+
+    def is_public(self, path: str) -> bool:
+        """Whether a file is declared to have callers outside of the tree."""
+        return any(fnmatch.fnmatch(path, glob) for glob in self.public)
 
     def statements(self, unit: CppFile) -> list[AsmStatement]:
         """Asm statements of a file in all their variants; malformed ones become errors."""
@@ -141,6 +165,9 @@ class SiteFinder:
                 self.errors.append(ParseError(message, path=unit.file.path, line=statement.line))
                 break
             instructions = self._instructions(statement)
+            code = self._codes.of(statement)
+            if code is not None:
+                self.codes.append(code)
             for instruction in instructions:
                 copy = forms.read_bulk_copy(instruction)
                 if copy is None:
@@ -210,19 +237,34 @@ class SiteFinder:
             ),
             evidence=(here, *self.guards.evidence(statement)),
             space_spans=self._space_spans(statement, copy),
-            public=any(fnmatch.fnmatch(pieces[0].path, glob) for glob in self.public),
+            public=self.is_public(pieces[0].path),
             cta_form_missing_below=self.guards.cta_form_missing_below(statement, copy),
         )
-        if owner is None:
-            return site
-        return self._judged(site, statement, instructions, owner)
+        if owner is not None:
+            address = StatementFlow(statement, instructions, owner, self.flow).address(copy)
+            site = self.judge(site, owner, address)
+        return self.with_build(site, self.guards.conditions_of(statement))
 
-    def _judged(
-        self, site: CopySite, statement: AsmStatement, instructions: tuple[Instruction, ...], owner: Owner
-    ) -> CopySite:
+    def with_build(self, site: CopySite, conditions: list[Condition]) -> CopySite:
+        """A site that may become a syscall, with what the project's build files say of its targets."""
+        reached = [
+            target
+            for target in self.targets
+            if site.on_target[target.name] == "syscall" and site.targets[target.name] != "excluded"
+        ]
+        if not reached:
+            return site
+        from ptxguard.builds import judge  # a tree without such a site never reads build files
+
+        paths = [place.path for place in site.kernels if place.path is not None] or [site.span.path]
+        build = judge(self.project.builds, paths, reached)
+        shipped = tuple(target for target in build.ptx_targets if self.guards.compiles(target, conditions))
+        return replace(site, build=replace(build, ptx_targets=shipped))
+
+    def judge(self, site: CopySite, owner: Owner, address: AddressVerdict) -> CopySite:
+        """A site of a function or macro with its kernels, cluster size and addresses."""
         reach = self._reaches.of(owner)
         cluster = self._cluster(owner, reach)
-        address = StatementFlow(statement, instructions, owner, self._flow).address(site.copy)
         kernels = [reached.kernel for reached in reach.kernels]
         if address.destination == "unknown" and cluster.launches_in_sight:
             cluster = self._doubted(cluster, owner, kernels)

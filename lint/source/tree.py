@@ -44,6 +44,20 @@ _VENDOR_NAMES = frozenset(
         "node_modules",
     }
 )
+# Files that may say for which targets the project is built.
+_BUILD_ENDINGS = frozenset([".py", ".cmake", ".mk", ".sh", ".yml", ".yaml", ".bzl", ".toml"])
+_BUILD_NAMES = (
+    "CMakeLists.txt",
+    "CMakePresets.json",
+    "Makefile",
+    "GNUmakefile",
+    "Dockerfile",
+    "meson.build",
+    ".gitmodules",  # which version of a library is built
+)
+# Flags in tests and documents are not those of the build.
+_NO_BUILD = frozenset({"test", "tests", "testing", "docs", "doc"})
+_COMPILE_COMMANDS = ("compile_commands.json", f"build{os.sep}compile_commands.json")
 _SKIPPED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__"})
 
 
@@ -154,11 +168,13 @@ class Tree:
     Attributes:
         files: candidates that can hold C++ or PTX in path order, reported ones and evidence.
         errors: what could not be listed.
+        build_files: real paths of files that may say how the project is built.
         python_files: Python files in path order, likewise.
     """
 
     files: list[TreeFile]
     errors: list[PtxguardError]
+    build_files: tuple[str, ...] = ()
     python_files: list[TreeFile] = field(default_factory=list)
 
     def reported(self) -> Iterator[TreeFile]:
@@ -174,11 +190,12 @@ def read_tree(paths: Sequence[str]) -> Tree:
     """
     found: dict[str, TreeFile] = {}
     errors: list[PtxguardError] = []
+    build_files: set[str] = set()
     for path in paths:
         if not os.path.lexists(path):
             errors.append(ParseError("no such file or directory", path=shown_path(path)))
             continue
-        for file in _files_of(path, errors):
+        for file in _files_of(path, errors, build_files):
             known = found.get(file.real)
             if known is None:
                 found[file.real] = file
@@ -187,7 +204,8 @@ def read_tree(paths: Sequence[str]) -> Tree:
                 known.named |= file.named
     files = sorted(found.values(), key=lambda file: file.shown)
     python = [file for file in files if file.ending in PYTHON_ENDINGS]
-    return Tree([file for file in files if file.ending not in PYTHON_ENDINGS], errors, python)
+    cpp = [file for file in files if file.ending not in PYTHON_ENDINGS]
+    return Tree(cpp, errors, tuple(sorted(build_files)), python)
 
 
 def shown_path(path: str) -> str:
@@ -199,7 +217,7 @@ def shown_path(path: str) -> str:
     return relative.replace(os.sep, "/")
 
 
-def _files_of(path: str, errors: list[PtxguardError]) -> Iterator[TreeFile]:
+def _files_of(path: str, errors: list[PtxguardError], build_files: set[str]) -> Iterator[TreeFile]:
     real = os.path.realpath(path)
     folder = real if os.path.isdir(real) else os.path.dirname(real)
     root = _git_root(folder)
@@ -210,8 +228,15 @@ def _files_of(path: str, errors: list[PtxguardError]) -> Iterator[TreeFile]:
     vendored_ok = _is_vendored(os.path.relpath(real, root or folder))
     if not os.path.isdir(real):
         yield TreeFile(real, shown_path(real), reported=True, named=True)
+    for name in (f"{root or folder}{os.sep}{place}" for place in _COMPILE_COMMANDS):
+        if os.path.isfile(name):  # made by a build, and so ignored by git
+            build_files.add(name)
     for name in listed:
         ending = os.path.splitext(name)[1].lower()
+        if ending in _BUILD_ENDINGS or name.rpartition(os.sep)[2].startswith(_BUILD_NAMES):
+            parts = os.path.relpath(name, root or folder).split(os.sep)
+            if _NO_BUILD.isdisjoint(parts) and (vendored_ok or _VENDOR_NAMES.isdisjoint(parts)):
+                build_files.add(name)
         inside = os.path.isdir(real) and name.startswith(prefix)
         if name == real or not _may_hold_code(name, ending):
             continue

@@ -1,8 +1,8 @@
-// The smallest reproducer: build it with and without -DCTA and compare the memory in use.
+// The smallest reproducer: build it with and without -DCTA_WINDOW and compare the memory in use.
 #include <cuda.h>
 #include <cstdio>
 
-#ifdef CTA
+#ifdef CTA_WINDOW
 #define DESTINATION "shared::cta"
 #else
 #define DESTINATION "shared::cluster"
