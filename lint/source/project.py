@@ -15,7 +15,7 @@ from ptxguard.source.lexer import ASM_WORDS
 from ptxguard.source.macros import MacroTable
 from ptxguard.source.pieces import Resolver, call_arguments
 from ptxguard.source.tokens import RAW
-from ptxguard.source.tree import shown_path
+from ptxguard.source.tree import PYTHON_ENDINGS, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ptxguard.builds import Builds
     from ptxguard.source.guards import Definition
     from ptxguard.source.pieces import Argument
+    from ptxguard.source.pythonprogram import PythonProgram
     from ptxguard.source.tree import Tree, TreeFile
 
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
@@ -76,6 +77,22 @@ class Project:
         names = self.tree.build_files
         return Builds([BuildFile(name, shown_path(name)) for name in names])
 
+    @cached_property
+    def python(self) -> PythonProgram:
+        """The Python files of the tree, parsed only where a search leads to them."""
+        from ptxguard.source.pythonprogram import PythonProgram  # a C++ tree never pays for the grammar
+
+        return PythonProgram.of(self.tree)
+
+    @cached_property
+    def _generators(self) -> list[tuple[TreeFile, bytes]]:
+        """Python files that can hold C++ text, with their bytes."""
+        if not self.tree.python_files:
+            return []
+        from ptxguard.source.pythoncpp import may_hold_cpp
+
+        return [(file, data) for file, data in self.python.tree.files if may_hold_cpp(data)]
+
     def unreadable(self, file: TreeFile) -> PtxguardError | None:
         """Why a file could not be read, or None."""
         return self._unreadable.get(file)
@@ -85,7 +102,8 @@ class Project:
         known = self._words.get(word)
         if known is None:
             needle = word.encode("utf-8")
-            holders = [file for file, data in self._cpp_files if needle in data]
+            sources = (*self._cpp_files, *self._generators)
+            holders = [file for file, data in sources if needle in data]
             known = self._words[word] = [
                 u for file in holders for u in self.units(file) if word in u.file.text
             ]
@@ -96,18 +114,27 @@ class Project:
         known = self._cpp.get(file)
         if known is not None:
             return known
+        self._cpp[file] = []  # a Python text that leads back to its own file adds nothing
         try:
             source = file.source()
         except PtxguardError as error:
             self._unreadable[file] = error
-            self._cpp[file] = []
             return []
-        unit = CppFile(source, file.is_unit)
-        units = [unit, *_embedded(unit)]
+        if file.ending in PYTHON_ENDINGS:
+            units = self._cpp_in_python(file)
+        else:
+            unit = CppFile(source, file.is_unit)
+            units = [unit, *_embedded(unit)]
         self._cpp[file] = units
         for one in units:
             self._owner[one] = file
         return units
+
+    def _cpp_in_python(self, file: TreeFile) -> list[CppFile]:
+        from ptxguard.source.pythoncpp import cpp_texts
+
+        unit = self.python.tree.unit(file)
+        return [CppFile(text) for text in cpp_texts(unit, self.python)] if unit is not None else []
 
     def owner(self, unit: CppFile) -> TreeFile:
         """The file of the tree that a unit comes from."""
@@ -190,6 +217,8 @@ class Project:
         A file whose includes cannot be followed at all (generated, or a fragment) is taken as connected.
         """
         left, right = self._owner[one], self._owner[other]
+        if left.ending in PYTHON_ENDINGS or right.ending in PYTHON_ENDINGS:
+            return True  # what Python joins and compiles together cannot be followed
         if left is right:
             return one is other or one.file.parent is None or other.file.parent is None
         if self._unit_bits.get(left, 0) & self._unit_bits.get(right, 0):

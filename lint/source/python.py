@@ -309,7 +309,9 @@ class ScopeBuilder:
         around = node.parent
         if around is None or around.type != "decorated_definition":
             return ()
-        return tuple(self.unit.text(child)[1:].strip() for child in around.children if child.type == "decorator")
+        return tuple(
+            self.unit.text(child)[1:].strip() for child in around.children if child.type == "decorator"
+        )
 
     def _parameters(self, node: Node) -> Iterator[Parameter]:
         listed = node.child_by_field_name("parameters")
@@ -368,9 +370,11 @@ class ScopeBuilder:
             return
         if self.unit.data[method.start_byte : method.end_byte] not in (b"append", b"extend"):
             return
-        kind = "append" if method.end_byte - method.start_byte == len("append") and (
-            self.unit.text(method) == "append"
-        ) else "augment"
+        kind = (
+            "append"
+            if method.end_byte - method.start_byte == len("append") and (self.unit.text(method) == "append")
+            else "augment"
+        )
         if arguments.named_children:
             scope = self.unit.scope_at(call)
             binding = Binding(kind, call, arguments.named_children[0], scope)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ptxguard.finding import Evidence
 from ptxguard.source.flowfacts import RANK_BIT, Flow, union
 from ptxguard.source.python import Scope
-from ptxguard.source.pythonconditions import contradicts, path_conditions
 from ptxguard.source.pythoncalls import argument
+from ptxguard.source.pythonconditions import contradicts, path_conditions
 from ptxguard.source.pythonvalues import Frame, caller_frame
 
 if TYPE_CHECKING:
@@ -199,7 +199,9 @@ class PythonAddresses:
         name = frame.scope.unit.text(attribute)
         types = self.calls.types(holder, frame.scope)
         if types:
-            return self._field(name, types & frame.classes if self._is_self(holder, frame) else types, node, frame, depth)
+            return self._field(
+                name, types & frame.classes if self._is_self(holder, frame) else types, node, frame, depth
+            )
         base = self._flow(holder, frame, depth + 1)
         if base.owner == "none":
             return base if name in _PLACES else NEUTRAL
@@ -235,7 +237,9 @@ class PythonAddresses:
         if name in _ROOTS:
             return self._root("local", f"{name}() is shared memory of the own CTA", node, frame)
         if name in _ALLOCATES and holder is not None and self._is_allocator(holder, frame):
-            return self._root("local", f"{name}() of a {_ALLOCATOR} is shared memory of the own CTA", node, frame)
+            return self._root(
+                "local", f"{name}() of a {_ALLOCATOR} is shared memory of the own CTA", node, frame
+            )
         if name == "create":
             storage = self._keyword(given, "barrier_storage", frame)
             if storage is not None:  # a pipeline hands out the barriers of the storage that it got

@@ -129,9 +129,7 @@ class PythonCalls:
                         names.add(name)
         return names
 
-    def _matched(
-        self, node: Node, function: Scope, classes: Classes | None, unit: PythonFile
-    ) -> Call | None:
+    def _matched(self, node: Node, function: Scope, classes: Classes | None, unit: PythonFile) -> Call | None:
         callee = node.child_by_field_name("function")
         scope = unit.scope_at(node)
         while callee is not None and callee.type == "subscript":
@@ -220,7 +218,9 @@ class PythonCalls:
                 if not self._is_value(node, unit):
                     continue
                 scope = unit.scope_at(node)
-                attribute = node.parent if node.parent is not None and node.parent.type == "attribute" else None
+                attribute = (
+                    node.parent if node.parent is not None and node.parent.type == "attribute" else None
+                )
                 if attribute is not None and attribute.child_by_field_name("attribute") == node:
                     if target.owner is not None and not self._may_be(attribute, target, scope):
                         continue
@@ -237,8 +237,7 @@ class PythonCalls:
         if receiver is not None and method is not None and method.parameters and method.owner is not None:
             if scope.unit.text(receiver) == method.parameters[0].name:
                 return any(
-                    self.tree.method(one, target.name) is target
-                    for one in self.tree.subclasses(method.owner)
+                    self.tree.method(one, target.name) is target for one in self.tree.subclasses(method.owner)
                 )
         types = self.types(receiver, scope)
         return types is not None and any(self.tree.method(one, target.name) is target for one in types)
@@ -249,7 +248,9 @@ class PythonCalls:
         inner, around = node, node.parent
         if around is not None and around.type == "attribute":
             inner, around = around, around.parent
-        while around is not None and around.type == "subscript" and around.child_by_field_name("value") == inner:
+        while (
+            around is not None and around.type == "subscript" and around.child_by_field_name("value") == inner
+        ):
             inner, around = around, around.parent
         if around is None or around.type in _NAMING[2:] or around.type == "type":
             return False
@@ -262,7 +263,13 @@ class PythonCalls:
             if call is None or call.type == "class_definition":
                 return False
             return unit.callee(call) not in _CHECKS
-        if around.type in ("assignment", "conditional_expression", "attribute", "decorator", "comparison_operator"):
+        if around.type in (
+            "assignment",
+            "conditional_expression",
+            "attribute",
+            "decorator",
+            "comparison_operator",
+        ):
             return False  # aliases are followed; `Class.attribute` and `x is f` use no value
         return around.type not in ("expression_statement", "except_clause", "as_pattern", "tuple_pattern")
 
@@ -331,7 +338,9 @@ class PythonCalls:
         found: list[Classes | None] = []
         for holder in holders:
             for binding, _ in self.tree.attribute(holder, scope.unit.text(attribute)):
-                found.append(self.types(binding.value, binding.scope, depth + 1) if not binding.path else None)
+                found.append(
+                    self.types(binding.value, binding.scope, depth + 1) if not binding.path else None
+                )
         return _joined(found) if found else None
 
 

@@ -16,7 +16,9 @@ Condition = tuple[str, bool, "Node"]
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _WRAPPERS = ("const_expr", "constexpr", "bool")
-_ARCH_NAME = re.compile(r"(?:^|[._])(?:arch|sm|sm_version|sm_arch|cc|compute_capability|capability|gpu_arch)(?:$|[._\[(])")
+_ARCH_NAME = re.compile(
+    r"(?:^|[._])(?:arch|sm|sm_version|sm_arch|cc|compute_capability|capability|gpu_arch)(?:$|[._\[(])"
+)
 _MAJOR_NAME = re.compile(r"(?:^|[._])(?:major|sm_major|cc_major)$")
 
 
@@ -89,7 +91,9 @@ def contradicts(one: tuple[Condition, ...], other: tuple[Condition, ...]) -> boo
     return any(text in known and known[text] != holds for text, holds, _ in one)
 
 
-def excluded_targets(conditions: tuple[Condition, ...], targets: tuple[Target, ...], scope: Scope) -> set[str]:
+def excluded_targets(
+    conditions: tuple[Condition, ...], targets: tuple[Target, ...], scope: Scope
+) -> set[str]:
     """Targets for which a test on the architecture surely does not hold."""
     excluded = set()
     for _, holds, test in conditions:

@@ -110,7 +110,9 @@ class PythonLaunches:
         path, line = kernel.unit.file.path, kernel.line
         here = Evidence("kernel", path, line, f"kernel {kernel.qualified}")
         callers = self.calls.callers(kernel, classes)
-        sizes = [self._of_call(call, kernel) for call in callers.calls if is_kernel(kernel) or is_launch(call)]
+        sizes = [
+            self._of_call(call, kernel) for call in callers.calls if is_kernel(kernel) or is_launch(call)
+        ]
         evidence = [here]
         for size in sizes:
             evidence.extend(item for item in size.evidence if item not in evidence)
@@ -137,8 +139,12 @@ class PythonLaunches:
         launch = self._launch_of(call)
         place = f"{call.unit.file.path}:{call.line}"
         if launch is None:
-            link = Evidence("launch", call.unit.file.path, call.line, f"{kernel.name}(…) without a launch beside")
-            return LaunchSize("undecided", f"how the kernel object is launched is not in sight ({place})", (link,))
+            link = Evidence(
+                "launch", call.unit.file.path, call.line, f"{kernel.name}(…) without a launch beside"
+            )
+            return LaunchSize(
+                "undecided", f"how the kernel object is launched is not in sight ({place})", (link,)
+            )
         return self.of_keywords(launch, caller_frame(call), _CLUSTER_KEYWORDS)
 
     def _launch_of(self, call: Call) -> Node | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ptxguard.source.literals import Piece
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from tree_sitter import Node
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 # Stands for one field of a text whose value is not in sight (a private-use character: never part of PTX).
 HOLE = "\ue000"
 
-_ESCAPE = re.compile(r"\\(?:\r?\n|N\{[^}]*\}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[\s\S])")
+_ESCAPE = re.compile(
+    r"\\(?:\r?\n|N\{[^}]*\}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|x[0-9a-fA-F]{2}|[0-7]{1,3}|[\s\S])"
+)
 _SIMPLE = {
     "n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\\": "\\", "'": "'", '"': '"',
 }  # fmt: skip

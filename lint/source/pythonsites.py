@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ptxguard import forms
@@ -12,16 +11,14 @@ from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.finding import Evidence, KernelPlace
 from ptxguard.model import AddressVerdict, CopySite
 from ptxguard.source.ptx import parse_asm
-from ptxguard.source.pythonaddress import PythonAddresses
-from ptxguard.source.pythonasm import asm_calls, is_wrapper, joined
-from ptxguard.source.pythoncalls import PythonCalls
+from ptxguard.source.ptxsites import sites_of_ptx
+from ptxguard.source.pythonasm import FIELD, asm_calls, is_wrapper, joined
 from ptxguard.source.pythonconditions import excluded_targets, path_conditions
-from ptxguard.source.pythonlaunch import PythonLaunches
+from ptxguard.source.pythoncpp import ptx_texts
 from ptxguard.source.pythonliterals import text_of
-from ptxguard.source.pythonoperands import AsmEffects, OperandReader
+from ptxguard.source.pythonoperands import OperandReader
 from ptxguard.source.pythonreach import find_kernels
-from ptxguard.source.pythontext import PythonTexts
-from ptxguard.source.pythonvalues import Frame, PythonValues, caller_frame
+from ptxguard.source.pythonvalues import Frame, caller_frame
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
@@ -30,11 +27,12 @@ if TYPE_CHECKING:
     from ptxguard.source.python import PythonFile, Scope
     from ptxguard.source.pythonasm import AsmCall
     from ptxguard.source.pythonliterals import Hole
+    from ptxguard.source.pythonprogram import PythonProgram
     from ptxguard.source.pythontext import Text
-    from ptxguard.source.pythontree import PythonTree
     from ptxguard.source.tree import TreeFile
 
 COPY_WORD = "cp.async.bulk"
+KIND = "python_string"
 _COPY_START = "cp.async"
 
 
@@ -64,41 +62,16 @@ class PythonSites:
     """Finds and judges the bulk copies of Python files.
 
     Attributes:
-        tree: the Python files.
+        program: the Python files.
         targets: targets asked for.
         public: globs of public files.
         errors: texts that cannot be read.
     """
 
-    tree: PythonTree
+    program: PythonProgram
     targets: tuple[Target, ...]
     public: tuple[str, ...]
     errors: list[PtxguardError] = field(default_factory=list)
-
-    @cached_property
-    def calls(self) -> PythonCalls:
-        """Callers over the tree."""
-        return PythonCalls(self.tree)
-
-    @cached_property
-    def values(self) -> PythonValues:
-        """Numbers and tuples."""
-        return PythonValues(self.calls)
-
-    @cached_property
-    def texts(self) -> PythonTexts:
-        """Texts."""
-        return PythonTexts(self.calls, self.values)
-
-    @cached_property
-    def launches(self) -> PythonLaunches:
-        """Cluster sizes."""
-        return PythonLaunches(self.calls, self.values)
-
-    @cached_property
-    def addresses(self) -> PythonAddresses:
-        """Owners of addresses."""
-        return PythonAddresses(self.calls, self.values, AsmEffects(self.texts).of)
 
     def of_file(self, file: TreeFile) -> list[CopySite]:
         """Bulk copies in the strings of a file.
@@ -106,10 +79,30 @@ class PythonSites:
         Raises:
             ParseError: the file is no text.
         """
-        unit = self.tree.unit(file)
+        unit = self.program.tree.unit(file)
         if unit is None:
-            raise self.tree.unreadable[file]
-        return self.of_unit(unit)
+            raise self.program.tree.unreadable[file]
+        found = self.of_unit(unit)
+        for text in ptx_texts(unit, self.program):
+            if COPY_WORD in text.text:
+                found.extend(replace(site, kind=KIND) for site in sites_of_ptx(text, self.targets))
+        return found
+
+    def of_cpp(self, sites: list[CopySite]) -> list[CopySite]:
+        """Copies of C++ inside Python strings; one whose opcode holds a field becomes an error."""
+        found: dict[tuple[int, int, str], CopySite] = {}
+        for site in sites:
+            if FIELD in site.copy.opcode:
+                message = (
+                    f"cannot be read: a field decides which instruction {site.copy.opcode.replace(FIELD, '{…}')} is; "
+                    "write the opcode out or choose it from constants"
+                )
+                line, column = site.span.line, site.span.column
+                self.errors.append(ParseError(message, path=site.span.path, line=line, column=column))
+            else:
+                key = (site.span.line, site.span.column, site.copy.opcode)
+                found.setdefault(key, replace(site, kind=KIND))
+        return list(found.values())
 
     def of_unit(self, unit: PythonFile) -> list[CopySite]:
         """Bulk copies of the asm calls of a file; copies whose text stands in another file come with it."""
@@ -128,8 +121,10 @@ class PythonSites:
         """Every text of a call that can hold a copy, parsed; what cannot be read becomes an error."""
         if is_wrapper(call.scope):
             return []
-        frame = Frame(call.scope, self.calls.classes(call.scope) if call.scope.owner is not None else None)
-        texts = self.texts.of(call.text, frame)
+        frame = Frame(
+            call.scope, self.program.calls.classes(call.scope) if call.scope.owner is not None else None
+        )
+        texts = self.program.texts.of(call.text, frame)
         if texts is None:
             if COPY_WORD.encode() in call.scope.unit.data:
                 self._error("the asm text has too many values to enumerate", call)
@@ -175,7 +170,7 @@ class PythonSites:
         if not text.via:
             return frame
         outer = caller_frame(text.via[0])
-        arguments = self.values.bound(call.scope, text.via[0].node, outer, skip=text.via[0].skip)
+        arguments = self.program.values.bound(call.scope, text.via[0].node, outer, skip=text.via[0].skip)
         return Frame(call.scope, frame.classes, arguments)
 
     def _cannot_read(self, hole: Hole) -> None:
@@ -195,20 +190,21 @@ class PythonSites:
     def _site(self, asm: _Asm, copy: BulkCopy) -> CopySite:
         pieces = asm.template.spans(copy.instruction.start, copy.instruction.mnemonic_end)
         owner = asm.owner
-        reach = find_kernels(self.calls, asm.call.scope, asm.text.via)
-        cluster = self.launches.of_reach(reach, owner)
+        reach = find_kernels(self.program.calls, asm.call.scope, asm.text.via)
+        cluster = self.program.launches.of_reach(reach, owner)
         address = self._address(asm, copy)
         evidence = [Evidence("asm", pieces[0].path, pieces[0].line, copy.opcode)]
         for reached in reach.kernels:
             evidence.extend(step for step in reached.chain if step not in evidence)
         evidence.extend(item for item in (*cluster.evidence, *address.evidence) if item not in evidence)
         kernels = dict.fromkeys(
-            KernelPlace(one.kernel.qualified, one.kernel.unit.file.path, one.kernel.line) for one in reach.kernels
+            KernelPlace(one.kernel.qualified, one.kernel.unit.file.path, one.kernel.line)
+            for one in reach.kernels
         )
         return CopySite(
             span=pieces[0],
             end_span=pieces[-1],
-            kind="python_string",
+            kind=KIND,
             copy=copy,
             function=owner.qualified or None,
             targets=self._compiled(asm),
@@ -225,7 +221,14 @@ class PythonSites:
     def _address(self, asm: _Asm, copy: BulkCopy) -> AddressVerdict:
         if copy.destination_space == "global":
             return AddressVerdict("unknown", "unknown", "the destination is global memory")
-        reader = OperandReader(asm.call, asm.instructions, asm.frame, asm.text.branches, self.texts, self.addresses)
+        reader = OperandReader(
+            asm.call,
+            asm.instructions,
+            asm.frame,
+            asm.text.branches,
+            self.program.texts,
+            self.program.addresses,
+        )
         destination, mbarrier = reader.owner(copy.destination), reader.owner(copy.mbarrier)
         return AddressVerdict(destination.owner, mbarrier.owner, destination.reason, destination.evidence)
 

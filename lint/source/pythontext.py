@@ -143,7 +143,9 @@ class PythonTexts:
             expression = part.child_by_field_name("expression")
             special = any(child.type in ("format_specifier", "type_conversion") for child in part.children)
             if special or expression is None:
-                parts.append([self._hole(part, frame, f"the field {frame.scope.unit.text(part)} is formatted")])
+                parts.append(
+                    [self._hole(part, frame, f"the field {frame.scope.unit.text(part)} is formatted")]
+                )
             else:
                 parts.append(self._texts(expression, frame, depth + 1))
         return self._joined(parts)
@@ -209,7 +211,11 @@ class PythonTexts:
             place = one.end
         parts.append([Text(cut(text.pieces, place, len(text_of(text.pieces))))])
         filled = self._joined(parts)
-        return None if filled is None else [replace(one, branches=text.branches + one.branches) for one in filled]
+        return (
+            None
+            if filled is None
+            else [replace(one, branches=text.branches + one.branches) for one in filled]
+        )
 
     # Names ----------------------------------------------------------------------------------------
 
@@ -245,7 +251,9 @@ class PythonTexts:
             if value is None:
                 return [self._hole(node, frame, f"{name} is unpacked from a value that is not in sight")]
             texts = self._texts(value, inner, depth + 1)
-            return None if texts is None else [replace(t, branches=(*t.branches, binding.node)) for t in texts]
+            return (
+                None if texts is None else [replace(t, branches=(*t.branches, binding.node)) for t in texts]
+            )
         if binding.imported is not None:
             return self._imported(binding, name, node, frame, depth)
         if binding.kind == "loop" and binding.value is not None and not binding.path:
@@ -317,7 +325,11 @@ class PythonTexts:
         if depth > _MAX_DEPTH:
             return None
         if node.type in ("list", "tuple", "set"):
-            return [self._texts(child, frame, depth + 1) for child in node.named_children if child.type != "comment"]
+            return [
+                self._texts(child, frame, depth + 1)
+                for child in node.named_children
+                if child.type != "comment"
+            ]
         if node.type == "dictionary":
             return [self._texts(value, frame, depth + 1) for _, value in _pairs(node, frame)]
         if node.type == "parenthesized_expression":

@@ -149,7 +149,11 @@ class PythonValues:
     def _string(self, node: Node, frame: Frame) -> Values:
         text = frame.scope.unit.text(node)
         quote = text[-1]
-        if text[0] == quote and "\\" not in text and not any(c.type == "interpolation" for c in node.children):
+        if (
+            text[0] == quote
+            and "\\" not in text
+            and not any(c.type == "interpolation" for c in node.children)
+        ):
             return [text.strip(quote)]
         return [Unknown(f"a string that is built ({frame.place(node)})")]
 
@@ -280,7 +284,9 @@ class PythonValues:
     def _option(self, holder: Node, name: str, frame: Frame, depth: int) -> Values | None:
         """Default of a command-line option: `args.name` where `args` comes from `parse_args()`; else None."""
         unit = frame.scope.unit
-        bound = self.calls.tree.bindings(unit.text(holder), frame.scope) if holder.type == "identifier" else []
+        bound = (
+            self.calls.tree.bindings(unit.text(holder), frame.scope) if holder.type == "identifier" else []
+        )
         if len(bound) != 1 or bound[0].value is None or bound[0].value.type != "call":
             return None
         if unit.callee(bound[0].value) not in ("parse_args", "parse_known_args"):
@@ -315,7 +321,9 @@ class PythonValues:
                 for value in method.returned if method is not None else ():
                     inner = Frame(method or frame.scope, frozenset({record}))
                     found.extend(self._values(value, inner, depth + 1))
-        return found or [Unknown(f"{frame.scope.unit.text(node)} has no value in sight ({frame.place(node)})")]
+        return found or [
+            Unknown(f"{frame.scope.unit.text(node)} has no value in sight ({frame.place(node)})")
+        ]
 
     def _made_attribute(self, name: str, made: Instance, depth: int) -> Values:
         """An attribute of an object whose constructor call is in sight."""
@@ -503,7 +511,11 @@ def _demanded(statement: Node) -> Node | None:
         return None
     body = statement.child_by_field_name("consequence")
     last = body.named_children[-1] if body is not None and body.named_children else None
-    return statement.child_by_field_name("condition") if last is not None and last.type == "raise_statement" else None
+    return (
+        statement.child_by_field_name("condition")
+        if last is not None and last.type == "raise_statement"
+        else None
+    )
 
 
 def _alternatives(test: Node | None, word: str) -> list[Node]:

@@ -22,7 +22,6 @@ from ptxguard.source.cuda import Function
 from ptxguard.source.guardverdict import GuardVerdicts
 from ptxguard.source.lexer import AsmStatement, Malformed, find_statements
 from ptxguard.source.ptx import parse_asm
-from ptxguard.source.pythontree import PythonTree
 from ptxguard.source.reach import Reach, Reaches
 
 if TYPE_CHECKING:
@@ -109,13 +108,15 @@ class SiteFinder:
 
     def of_python(self, file: TreeFile) -> list[CopySite]:
         """Bulk copies in the strings of a Python file."""
-        return self._python.of_file(file)
+        found = self._python.of_file(file)
+        inside = [site for unit in self.project.units(file) for site in self.of_unit(unit)]
+        return found + self._python.of_cpp(inside)
 
     @cached_property
     def _python(self) -> PythonSites:
         from ptxguard.source.pythonsites import PythonSites  # a C++ tree never pays for the grammar
 
-        return PythonSites(PythonTree(self.project.tree), self.targets, self.public, self.errors)
+        return PythonSites(self.project.python, self.targets, self.public, self.errors)
 
     # C++ ------------------------------------------------------------------------------------------
 

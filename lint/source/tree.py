@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.location import SourceFile
+from ptxguard.source.templates import without_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +24,9 @@ CPP_ENDINGS = frozenset(
     ".ixx .cppm".split()
 )
 PYTHON_ENDINGS = frozenset({".py", ".pyi"})
+# Jinja templates that make C++.
+TEMPLATE_ENDINGS = frozenset({".jinja", ".jinja2", ".j2"})
+_TEMPLATE_MARKS = (b"__global__", b"__device__", b"<<<", b"LaunchKernel", b"#include")
 UNIT_ENDINGS = frozenset([".cu", ".cpp", ".cc", ".cxx", ".c++", ".c", ".cuda"])
 _CUDA_MARKS = (b"__device__", b"__global__", b"asm")
 # Endings that cannot hold CUDA code of their own and would only cost time to look into.
@@ -123,6 +127,8 @@ class TreeFile:
         if self._source is None:
             text, encoding = decode(self.data(), self.shown)
             self._source = SourceFile(self.shown, text, encoding)
+            if self.ending in TEMPLATE_ENDINGS:
+                self._source = SourceFile(self.shown, without_fields(text), encoding, self._source)
         return self._source
 
 
@@ -260,6 +266,8 @@ def _may_hold_code(name: str, ending: str) -> bool:
         data = Path(name).read_bytes()
     except OSError:
         return False
+    if ending in TEMPLATE_ENDINGS:
+        return any(mark in data for mark in _TEMPLATE_MARKS)
     return b"\0" not in data and b"asm" in data and any(mark in data for mark in _CUDA_MARKS[:2])
 
 
