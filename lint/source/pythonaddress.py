@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
 from ptxguard.source.flowfacts import RANK_BIT, Flow, union
-from ptxguard.source.python import Scope
 from ptxguard.source.pythoncalls import argument
 from ptxguard.source.pythonconditions import contradicts, path_conditions
-from ptxguard.source.pythonvalues import Frame, caller_frame
+from ptxguard.source.pythonframe import Frame, caller_frame
+from ptxguard.source.pythonscope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tree_sitter import Node
 
-    from ptxguard.source.python import Binding
     from ptxguard.source.pythoncalls import Classes, PythonCalls
     from ptxguard.source.pythonconditions import Condition
+    from ptxguard.source.pythonscope import Binding
     from ptxguard.source.pythonvalues import PythonValues
 
 _MAX_DEPTH = 40
@@ -35,9 +35,9 @@ _ROOTS = frozenset({"alloc_smem", "get_dyn_smem"})
 _MAPPING = re.compile(r"(?:^|_)(?:mapa|map_dsmem|map_shared|set_block_rank|map_to_peer)(?:_|$)|peer_smem")
 # Methods and functions whose result lies where their first operand lies.
 _KEEPS = frozenset(
-    "toint ir_value to_int data_ptr iterator llvm_ptr value align recast recast_ptr recast_tensor make_tensor "
-    "make_ptr slice_ local_tile flat_divide group_modes get_tensor cast assume reinterpret_cast ptrtoint "
-    "inttoptr addrspacecast producer_get_barrier zipped_divide logical_divide filter_zeros".split()
+    "toint ir_value to_int data_ptr iterator llvm_ptr value align recast recast_ptr recast_tensor "
+    "make_tensor make_ptr slice_ local_tile flat_divide group_modes get_tensor cast assume reinterpret_cast "
+    "ptrtoint inttoptr addrspacecast producer_get_barrier zipped_divide logical_divide filter_zeros".split()
 )
 _NUMBERS = frozenset("Int8 Int16 Int32 Int64 Uint8 Uint16 Uint32 Uint64 int".split())
 # Attributes that name the place of a value, not another object.
@@ -151,7 +151,7 @@ class PythonAddresses:
         return NEUTRAL
 
     def _unpacked(self, binding: Binding, name: str, frame: Frame, depth: int) -> Flow:
-        """`a, b = value` where the value is no literal: every part lies where the value lies, if that is known."""
+        """`a, b = value` where the value is no literal: every part lies where the value lies, if known."""
         flow = self._flow(binding.value, frame, depth + 1)
         if flow.owner in ("local", "none"):
             return self._unknown(f"{name} is unpacked from a value that is not followed", binding.node, frame)
@@ -199,13 +199,12 @@ class PythonAddresses:
         name = frame.scope.unit.text(attribute)
         types = self.calls.types(holder, frame.scope)
         if types:
-            return self._field(
-                name, types & frame.classes if self._is_self(holder, frame) else types, node, frame, depth
-            )
+            own = frame.classes if self._is_self(holder, frame) else None
+            return self._field(name, types if own is None else types & own, node, frame, depth)
         base = self._flow(holder, frame, depth + 1)
         if base.owner == "none":
             return base if name in _PLACES else NEUTRAL
-        # A field of a structure in shared memory lies there too; reading its value takes a method or an index.
+        # A field of a structure in shared memory lies there too; reading it takes a method or an index.
         return base
 
     @staticmethod
@@ -307,7 +306,7 @@ class PythonAddresses:
 
     def _helper(self, node: Node, name: str, frame: Frame, depth: int) -> Flow:
         """What a function of the tree returns for these arguments."""
-        flows = []
+        flows: list[Flow] = []
         function = node.child_by_field_name("function")
         for target in self.calls.tree.targets(function, frame.scope):
             if isinstance(target, Scope) and target.kind != "class":
@@ -333,10 +332,12 @@ class PythonAddresses:
 
     def _changed(self, sign: str, address: Flow, other: Node | None, node: Node, frame: Frame) -> Flow:
         """An address of the own CTA plus, minus or masked with something."""
-        assert other is not None
         if sign not in ("+", "-", "&", "|", "^"):
             return self._unknown(f"the address is changed by {sign}", node, frame)
-        constants = [one for one in self.values.of(other, frame) if isinstance(one, int)]
+        if other is None:
+            return self._unknown("the address is combined with a value that is missing", node, frame)
+        given = self.values.of(other, frame)
+        constants = [one for one in given if isinstance(one, int)]
         for value in constants:
             bits = value & 0xFFFFFFFF
             if sign == "&" and bits >> 24 == 0xFF:

@@ -1,7 +1,7 @@
 """Asm calls in Python: which argument is the PTX text, how it names its operands, what it does to an address.
 
-Three families: LLVM text with `$0` (`llvm.inline_asm`), the same over tensors (`tl.inline_asm_elementwise`), and
-NVVM text with `{$r0}` (`cute.arch.inline_ptx`).
+Three families: LLVM text with `$0` (`llvm.inline_asm`), the same over tensors
+(`tl.inline_asm_elementwise`), and NVVM text with `{$r0}` (`cute.arch.inline_ptx`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from ptxguard.location import JoinedText
-    from ptxguard.source.python import PythonFile, Scope
+    from ptxguard.source.python import PythonFile
     from ptxguard.source.pythonliterals import Pieces
+    from ptxguard.source.pythonscope import Scope
 
 SINK_WORDS = (b"inline_asm", b"inline_ptx")
 _SINK = re.compile(r"_*(?:\w+_)?inline_(asm|ptx)(_elementwise)?(?:_hl)?\Z")
@@ -81,9 +82,9 @@ def _aliases(unit: PythonFile) -> dict[str, str]:
         for name, bindings in scope.bindings.items():
             for binding in bindings:
                 original = (binding.imported[2] or "") if binding.imported is not None else ""
-                if binding.kind == "assign" and binding.value is not None and not binding.path:
-                    if binding.value.type in ("attribute", "identifier"):
-                        original = unit.text(binding.value).rpartition(".")[2]
+                plain = binding.kind == "assign" and not binding.path
+                if plain and binding.value is not None and binding.value.type in ("attribute", "identifier"):
+                    original = unit.text(binding.value).rpartition(".")[2]
                 if _SINK.match(original) and not _SINK.match(name):
                     found[name] = original
     return found

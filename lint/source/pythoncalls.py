@@ -1,8 +1,8 @@
 """Who calls a Python function, by name over the tree, and which kernels that leads to.
 
-A call through an object counts for every class that the object can be; where that is not known, the call may be
-one, and what rests on it is not sure. The classes that `self` can be are carried along: a hook that only one
-subclass overrides is not reached from its sisters.
+A call through an object counts for every class that the object can be; where that is not known, the
+call may be one, and what rests on it is not sure. The classes that `self` can be are carried along: a hook
+that only one subclass overrides is not reached from its sisters.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ptxguard.source.python import Scope
+from ptxguard.source.pythonscope import Scope
 from ptxguard.source.pythontree import External, Module, PythonTree
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from ptxguard.source.python import Parameter, PythonFile
+    from ptxguard.source.python import PythonFile
+    from ptxguard.source.pythonscope import Parameter
 
 Classes = frozenset[Scope]
 _MAX_DEPTH = 8
@@ -151,11 +152,17 @@ class PythonCalls:
         receiver = callee.child_by_field_name("object")
         method = _method_around(scope)
         text = scope.unit.text(receiver) if receiver is not None else ""
-        if method is not None and method.parameters and text == method.parameters[0].name:
-            possible = self._self_classes(method, function, classes)
+        owner = method.owner if method is not None else None
+        if (
+            method is not None
+            and owner is not None
+            and method.parameters
+            and text == method.parameters[0].name
+        ):
+            possible = self._self_classes(owner, function, classes)
             return Call(node, scope, possible, sure=True, skip=1) if possible else None
-        if method is not None and receiver is not None and text.startswith("super("):
-            possible = self._super_classes(method, function, classes)
+        if owner is not None and text.startswith("super("):
+            possible = self._super_classes(owner, function, classes)
             return Call(node, scope, possible, sure=True, skip=1) if possible else None
         targets = self.tree.targets(receiver, scope)
         records = [one for one in targets if isinstance(one, Scope) and one.kind == "class"]
@@ -178,21 +185,19 @@ class PythonCalls:
         method = _method_around(scope)
         return self.classes(method) if method is not None else None
 
-    def _self_classes(self, method: Scope, function: Scope, classes: Classes | None) -> Classes:
-        """Classes of which `self.function()` inside a method runs this very function."""
-        assert method.owner is not None
+    def _self_classes(self, owner: Scope, function: Scope, classes: Classes | None) -> Classes:
+        """Classes of which `self.function()` inside a method of `owner` runs this very function."""
         return frozenset(
             one
-            for one in self.tree.subclasses(method.owner)
+            for one in self.tree.subclasses(owner)
             if self.tree.method(one, function.name) is function and (classes is None or one in classes)
         )
 
-    def _super_classes(self, method: Scope, function: Scope, classes: Classes | None) -> Classes:
-        assert method.owner is not None
+    def _super_classes(self, owner: Scope, function: Scope, classes: Classes | None) -> Classes:
         found = []
-        for one in self.tree.subclasses(method.owner):
+        for one in self.tree.subclasses(owner):
             order = self.tree.mro(one)
-            behind = order[order.index(method.owner) + 1 :]
+            behind = order[order.index(owner) + 1 :]
             first = next((base for base in behind if function.name in base.bindings), None)
             if first is function.owner and (classes is None or one in classes):
                 found.append(one)
@@ -234,11 +239,10 @@ class PythonCalls:
         """Whether `x.method` without a call can name this method."""
         receiver = attribute.child_by_field_name("object")
         method = _method_around(scope)
-        if receiver is not None and method is not None and method.parameters and method.owner is not None:
-            if scope.unit.text(receiver) == method.parameters[0].name:
-                return any(
-                    self.tree.method(one, target.name) is target for one in self.tree.subclasses(method.owner)
-                )
+        owner = method.owner if method is not None and method.parameters else None
+        own = method.parameters[0].name if method is not None and owner is not None else None
+        if owner is not None and receiver is not None and scope.unit.text(receiver) == own:
+            return any(self.tree.method(one, target.name) is target for one in self.tree.subclasses(owner))
         types = self.types(receiver, scope)
         return types is not None and any(self.tree.method(one, target.name) is target for one in types)
 

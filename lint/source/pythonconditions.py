@@ -1,4 +1,4 @@
-"""Tests that hold where a Python statement runs, which of them exclude each other, and what they say of targets."""
+"""Tests that hold where a Python statement runs, which exclude each other, what they say of targets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from ptxguard.arch import Target
-    from ptxguard.source.python import Scope
+    from ptxguard.source.pythonscope import Scope
 
 # A test as text, whether it holds, and its syntax node.
 Condition = tuple[str, bool, "Node"]
@@ -37,11 +37,11 @@ def path_conditions(node: Node, scope: Scope) -> tuple[Condition, ...]:
 
 def _branch(inner: Node, around: Node, scope: Scope, found: list[Condition]) -> None:
     if around.type == "conditional_expression":
-        first, test, last = around.named_children
+        first, chosen, last = around.named_children
         if inner == first:
-            _split(test, scope, found, holds=True)
+            _split(chosen, scope, found, holds=True)
         elif inner == last:
-            _split(test, scope, found, holds=False)
+            _split(chosen, scope, found, holds=False)
         return
     test = around.child_by_field_name("condition")
     if test is None:
@@ -86,7 +86,7 @@ def _split(test: Node, scope: Scope, found: list[Condition], *, holds: bool) -> 
 
 
 def contradicts(one: tuple[Condition, ...], other: tuple[Condition, ...]) -> bool:
-    """Whether two places of one function can never both be reached: a test holds at one and fails at the other."""
+    """Whether two places of a function are never both reached: a test holds at one, fails at the other."""
     known = {text: holds for text, holds, _ in other}
     return any(text in known and known[text] != holds for text, holds, _ in one)
 
@@ -104,7 +104,7 @@ def excluded_targets(
 
 
 def _holds_for(test: Node, target: Target, scope: Scope) -> bool | None:
-    """Value of `arch >= 120`, `sm == "sm_90a"`, `major == 12`, `arch in (…)` for a target; None if no such test."""
+    """Value of `arch >= 120`, `sm == "sm_90a"`, `major == 12`, `arch in (…)` for a target, else None."""
     if test.type != "comparison_operator" or test.child_count != 3:
         return None
     left, sign, right = test.children

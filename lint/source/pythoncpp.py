@@ -1,4 +1,4 @@
-"""C++ and PTX modules inside Python strings: raw kernels, NVRTC sources, generators, as files of their own."""
+"""C++ and PTX modules inside Python strings (raw kernels, NVRTC, generators) as files of their own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from ptxguard.location import JoinedFile
 from ptxguard.source.literals import Piece, join
 from ptxguard.source.pythonasm import FIELD
+from ptxguard.source.pythonframe import Frame
 from ptxguard.source.pythonliterals import Hole
-from ptxguard.source.pythonvalues import Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
     from ptxguard.source.python import PythonFile
+    from ptxguard.source.pythonparts import Text
     from ptxguard.source.pythonprogram import PythonProgram
-    from ptxguard.source.pythontext import Text
 
 _MARKS = (b"__global__", b"__device__", b"<<<", b"cudaLaunch", b"cuLaunch", b"LaunchKernel")
 _TEXT_MARKS = tuple(mark.decode() for mark in _MARKS)

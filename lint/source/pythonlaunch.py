@@ -1,4 +1,4 @@
-"""Cluster size of a Python kernel from its launches: CuTe DSL `.launch`, Triton `kernel[grid]`, cuda.core, CuPy."""
+"""Cluster size of a Python kernel from its launches (CuTe DSL `.launch`, Triton `kernel[grid]`)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ptxguard.finding import Evidence
 from ptxguard.model import ClusterVerdict
+from ptxguard.source.pythonframe import Frame, Unknown, caller_frame
 from ptxguard.source.pythonreach import is_kernel, is_launch
-from ptxguard.source.pythonvalues import Frame, Unknown, caller_frame
 from ptxguard.source.sizes import Size, sized
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from tree_sitter import Node
 
-    from ptxguard.source.python import Scope
     from ptxguard.source.pythoncalls import Call, Classes, PythonCalls
     from ptxguard.source.pythonreach import PythonReach, ReachedKernel
+    from ptxguard.source.pythonscope import Scope
     from ptxguard.source.pythonvalues import PythonValues
 
 # Keywords of a launch that make its cluster larger than one CTA.
@@ -155,7 +155,9 @@ class PythonLaunches:
         if attribute is None or attribute.type != "assignment":
             return None
         target = attribute.child_by_field_name("left")
-        for node in call.unit.calls.get("launch", ()) if target is not None else ():
+        if target is None:
+            return None
+        for node in call.unit.calls.get("launch", ()):
             function = node.child_by_field_name("function")
             holder = function.child_by_field_name("object") if function is not None else None
             same = holder is not None and call.unit.text(holder) == call.unit.text(target)

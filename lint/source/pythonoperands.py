@@ -10,16 +10,17 @@ from ptxguard.source.asmflow import opcodes
 from ptxguard.source.flowfacts import Flow, union
 from ptxguard.source.pythonasm import operand_place, output_count, read_asm_call
 from ptxguard.source.pythonconditions import path_conditions
+from ptxguard.source.pythonframe import Frame
 from ptxguard.source.pythonliterals import text_of
-from ptxguard.source.pythonvalues import Frame
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
     from ptxguard.model import Instruction, Operand
-    from ptxguard.source.python import Binding, Scope
     from ptxguard.source.pythonaddress import PythonAddresses
     from ptxguard.source.pythonasm import AsmCall
+    from ptxguard.source.pythonconditions import Condition
+    from ptxguard.source.pythonscope import Binding, Scope
     from ptxguard.source.pythontext import PythonTexts
 
 _KEEPS = ("mov", "cvta", "cvt", "add", "sub")
@@ -68,7 +69,7 @@ class OperandReader:
             return self._register(operand, depth)
         return Flow("none", "")
 
-    def _conditions(self):  # type: ignore[no-untyped-def]
+    def _conditions(self) -> tuple[Condition, ...]:
         """Tests that hold where the text was chosen and where the asm call stands."""
         found = list(path_conditions(self.call.node, self.call.scope))
         for branch in self.branches:

@@ -1,4 +1,4 @@
-"""Everything that is computed once for the Python files of a tree: callers, values, texts, launches, owners."""
+"""What is computed once for the Python files of a tree: callers, values, texts, launches, owners."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
-from ptxguard.source.python import Scope
 
 if TYPE_CHECKING:
     from ptxguard.source.pythoncalls import Call, Classes, PythonCalls
+    from ptxguard.source.pythonscope import Scope
 
 MAX_FUNCTIONS = 2000
 # Last word of a decorator that makes a kernel: `@cute.kernel`, `@triton.jit` (also called as a function).

@@ -15,20 +15,21 @@ from ptxguard.source.ptxsites import sites_of_ptx
 from ptxguard.source.pythonasm import FIELD, asm_calls, is_wrapper, joined
 from ptxguard.source.pythonconditions import excluded_targets, path_conditions
 from ptxguard.source.pythoncpp import ptx_texts
+from ptxguard.source.pythonframe import Frame, caller_frame
 from ptxguard.source.pythonliterals import text_of
 from ptxguard.source.pythonoperands import OperandReader
 from ptxguard.source.pythonreach import find_kernels
-from ptxguard.source.pythonvalues import Frame, caller_frame
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.location import JoinedText, Span
     from ptxguard.model import BulkCopy, Instruction
-    from ptxguard.source.python import PythonFile, Scope
+    from ptxguard.source.python import PythonFile
     from ptxguard.source.pythonasm import AsmCall
     from ptxguard.source.pythonliterals import Hole
+    from ptxguard.source.pythonparts import Text
     from ptxguard.source.pythonprogram import PythonProgram
-    from ptxguard.source.pythontext import Text
+    from ptxguard.source.pythonscope import Scope
     from ptxguard.source.tree import TreeFile
 
 COPY_WORD = "cp.async.bulk"
@@ -93,8 +94,9 @@ class PythonSites:
         found: dict[tuple[int, int, str], CopySite] = {}
         for site in sites:
             if FIELD in site.copy.opcode:
+                written = site.copy.opcode.replace(FIELD, "{…}")
                 message = (
-                    f"cannot be read: a field decides which instruction {site.copy.opcode.replace(FIELD, '{…}')} is; "
+                    f"cannot be read: a field decides which instruction {written} is; "
                     "write the opcode out or choose it from constants"
                 )
                 line, column = site.span.line, site.span.column
@@ -233,7 +235,7 @@ class PythonSites:
         return AddressVerdict(destination.owner, mbarrier.owner, destination.reason, destination.evidence)
 
     def _compiled(self, asm: _Asm) -> dict[str, str]:
-        """Python has no preprocessor: a copy is for every target unless a test on the architecture excludes it."""
+        """Python has no preprocessor: a copy is for all targets but those that a test excludes."""
         conditions = list(path_conditions(asm.call.node, asm.call.scope))
         for branch in asm.text.branches:
             conditions.extend(path_conditions(branch, asm.call.scope.unit.scope_at(branch)))

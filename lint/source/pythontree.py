@@ -1,4 +1,4 @@
-"""The Python files of a tree: what an import, a name or a dotted name stands for, classes with their bases."""
+"""The Python files of a tree: what an import or a (dotted) name stands for, classes with their bases."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import PtxguardError
-from ptxguard.source.python import PythonFile, Scope
+from ptxguard.source.python import PythonFile
+from ptxguard.source.pythonscope import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tree_sitter import Node
 
-    from ptxguard.source.python import Binding
+    from ptxguard.source.pythonscope import Binding
     from ptxguard.source.tree import Tree, TreeFile
 
 _MAX_DEPTH = 12
@@ -190,8 +191,19 @@ class PythonTree:
 
     # Names ----------------------------------------------------------------------------------------
 
+    def imported(self, binding: Binding) -> list[tuple[PythonFile, list[Binding]]]:
+        """Files of the tree that an imported name comes from, with what binds it there."""
+        if binding.imported is None:
+            return []
+        dotted, level, original = binding.imported
+        module = self.module(dotted, level, binding.scope.unit)
+        found = [
+            (unit, unit.module.bindings.get(original or "", [])) for unit in getattr(module, "units", ())
+        ]
+        return [(unit, bound) for unit, bound in found if bound]
+
     def bindings(self, name: str, scope: Scope) -> list[Binding]:
-        """Ways in which a name gets its value, from the scope that binds it (class bodies are passed over)."""
+        """Ways in which a name gets its value, from the scope that binds it (never a class body)."""
         place: Scope | None = scope
         while place is not None:
             if name in place.bindings and (place is scope or place.kind != "class"):
@@ -289,7 +301,7 @@ class PythonTree:
     # Classes --------------------------------------------------------------------------------------
 
     def mro(self, record: Scope) -> tuple[Scope, ...]:
-        """A class and its bases in the order in which Python looks a method up, as far as they are of the tree."""
+        """A class and its bases in the order in which Python looks a method up, those of the tree."""
         known = self._mro.get(record)
         if known is None:
             self._mro[record] = (record,)  # a class among its own bases ends here
