@@ -7,14 +7,19 @@ import re
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import PtxguardError
+from ptxguard.source.tree import PYTHON_ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ptxguard.source.tree import TreeFile
 
+# Python files without it hold no copy and are never parsed for one.
+COPY_WORD = b"cp.async.bulk"
 ASM_WORDS = frozenset({"asm", "__asm__", "__asm"})
 
+# One of these is in every Python file that may hold C++ text.
+CPP_MARKS = (b"__global__", b"__device__", b"<<<", b"cudaLaunch", b"cuLaunch", b"LaunchKernel")
 # One of these is in every file that uses a wrapper of `wrappers.toml`.
 WRAPPER_MARKS = (
     b"cp_async_bulk",
@@ -45,6 +50,8 @@ _ENUMERATOR = re.compile(rb"([^\W\d]\w*)\s*=")
 
 def wants_parsing(file: TreeFile, data: bytes, keywords: Iterable[bytes]) -> bool:
     """Whether a file that is asked about can hold anything to report: asm, wrappers, lists, broken text."""
+    if file.ending in PYTHON_ENDINGS:
+        return COPY_WORD in data
     return (
         file.ending == ".ptx"
         or any(word in data for word in keywords)
@@ -82,6 +89,11 @@ def _may_be_unreadable(file: TreeFile, data: bytes) -> bool:
         return False
     ends = data.count(b"#endif") != data.count(b"#if")  # a count that spaces spoil costs a parse and no more
     return ends or b'R"' in data or data.count(b'"') % 2 == 1
+
+
+def may_hold_cpp(data: bytes) -> bool:
+    """Whether a Python file can hold C++ text at all."""
+    return any(mark in data for mark in CPP_MARKS) or (b"asm" in data and COPY_WORD in data)
 
 
 def asm_macros(data: bytes) -> set[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from ptxguard.source.guards import CppFile, World
 from ptxguard.source.macros import MacroTable
 from ptxguard.source.pieces import Resolver, call_arguments
 from ptxguard.source.tokens import RAW
-from ptxguard.source.tree import shown_path
+from ptxguard.source.tree import PYTHON_ENDINGS, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ptxguard.builds import Builds
     from ptxguard.source.guards import Definition
     from ptxguard.source.pieces import Argument
+    from ptxguard.source.pythonprogram import PythonProgram
     from ptxguard.source.tree import Tree, TreeFile
 
 
@@ -36,6 +38,7 @@ class Asked:
         macros: whose definitions were searched for.
         constants: whose values were searched for.
         includes: whether includes were followed.
+        python: whether names were followed through the Python files.
         build_words: searched for in every build file, in lower case.
         commits: (root, path, commit) of each submodule that was asked for.
     """
@@ -45,6 +48,7 @@ class Asked:
     macros: frozenset[bytes]
     constants: frozenset[bytes]
     includes: bool
+    python: bool
     build_words: tuple[bytes, ...]
     commits: tuple[tuple[str, str, str], ...]
 
@@ -90,6 +94,28 @@ class Project:
         names = self.tree.build_files
         return Builds([BuildFile(name, shown_path(name)) for name in names])
 
+    @cached_property
+    def python(self) -> PythonProgram:
+        """The Python files of the tree, parsed only where a search leads to them."""
+        from ptxguard.source.pythonprogram import PythonProgram  # a C++ tree never pays for the grammar
+
+        return PythonProgram.of(self.tree)
+
+    @cached_property
+    def _generators(self) -> list[tuple[TreeFile, bytes]]:
+        """Python files that can hold C++ text, with their bytes, as far as they can be read."""
+        found = []
+        for file in self.tree.python_files:
+            with contextlib.suppress(PtxguardError):
+                if candidates.may_hold_cpp(file.data()):
+                    found.append((file, file.data()))
+        return found
+
+    @cached_property
+    def _sources(self) -> list[tuple[TreeFile, bytes]]:
+        """Every file that can hold C++, with its bytes."""
+        return [*self._cpp_files, *self._generators]
+
     def unreadable(self, file: TreeFile) -> PtxguardError | None:
         """Why a file could not be read, or None."""
         return self._unreadable.get(file)
@@ -99,7 +125,7 @@ class Project:
         known = self._words.get(word)
         if known is None:
             needle = word.encode("utf-8")
-            holders = [file for file, data in self._cpp_files if needle in data]
+            holders = [file for file, data in self._sources if needle in data]
             known = self._words[word] = [
                 u for file in holders for u in self.units(file) if word in u.file.text
             ]
@@ -110,18 +136,27 @@ class Project:
         known = self._cpp.get(file)
         if known is not None:
             return known
+        self._cpp[file] = []  # a Python text that leads back to its own file adds nothing
         try:
             source = file.source()
         except PtxguardError as error:
             self._unreadable[file] = error
-            self._cpp[file] = []
             return []
-        unit = CppFile(source, file.is_unit)
-        units = [unit, *_embedded(unit)]
+        if file.ending in PYTHON_ENDINGS:
+            units = self._cpp_in_python(file)
+        else:
+            unit = CppFile(source, file.is_unit)
+            units = [unit, *_embedded(unit)]
         self._cpp[file] = units
         for one in units:
             self._owner[one] = file
         return units
+
+    def _cpp_in_python(self, file: TreeFile) -> list[CppFile]:
+        from ptxguard.source.pythoncpp import cpp_texts
+
+        unit = self.python.tree.unit(file)
+        return [CppFile(text) for text in cpp_texts(unit, self.python)] if unit is not None else []
 
     def owner(self, unit: CppFile) -> TreeFile:
         """The file of the tree that a unit comes from."""
@@ -131,14 +166,19 @@ class Project:
         """Everything that the answers given so far rest on."""
         builds = self.__dict__.get("builds")
         return Asked(
-            used=frozenset(file for file in self.tree.files if file in self._cpp or file.ending == ".ptx"),
+            used=frozenset(file for file in self.tree.every_file() if self._is_used(file)),
             words=tuple(sorted(word.encode() for word in self._words)),
             macros=frozenset(name.encode() for name in self._definitions),
             constants=frozenset(name.encode() for name in self._constants),
             includes="_include_graph" in self.__dict__,
+            python="python" in self.__dict__,
             build_words=tuple(sorted(builds.searched)) if builds is not None else (),
             commits=tuple((*key, commit) for key, commit in builds.commits.items()) if builds else (),
         )
+
+    def _is_used(self, file: TreeFile) -> bool:
+        followed = file.ending in PYTHON_ENDINGS and "python" in self.__dict__
+        return followed or file in self._cpp or file.ending == ".ptx"
 
     # Macros ---------------------------------------------------------------------------------------
 
@@ -158,7 +198,7 @@ class Project:
     def _defining_files(self) -> dict[str, list[TreeFile]]:
         """Files that define or undefine each macro; most names that are asked for are no macros."""
         found: dict[str, list[TreeFile]] = {}
-        for file, data in self._cpp_files:
+        for file, data in self._sources:
             for name in candidates.defined_macros(data):
                 found.setdefault(name.decode("utf-8", "replace"), []).append(file)
         return found
@@ -171,7 +211,7 @@ class Project:
     @cached_property
     def _constant_files(self) -> dict[str, list[TreeFile]]:
         found: dict[str, list[TreeFile]] = {}
-        for file, data in self._cpp_files:
+        for file, data in self._sources:
             for name in candidates.valued_names(data):
                 found.setdefault(name.decode("utf-8", "replace"), []).append(file)
         return found
@@ -234,6 +274,8 @@ class Project:
         A file whose includes cannot be followed at all (generated, or a fragment) is taken as connected.
         """
         left, right = self._owner[one], self._owner[other]
+        if left.ending in PYTHON_ENDINGS or right.ending in PYTHON_ENDINGS:
+            return True  # what Python joins and compiles together cannot be followed
         if left is right:
             return one is other or one.file.parent is None or other.file.parent is None
         if self._unit_bits.get(left, 0) & self._unit_bits.get(right, 0):

@@ -9,6 +9,7 @@ from ptxguard.model import Analysis
 from ptxguard.source import archlists, candidates
 from ptxguard.source.project import Project, check_text
 from ptxguard.source.sites import SiteFinder
+from ptxguard.source.tree import PYTHON_ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,6 +67,8 @@ def _sites_of(
     data = file.data()
     if file.ending == ".ptx":
         return finder.of_ptx(file)
+    if file.ending in PYTHON_ENDINGS:
+        return finder.of_python(file)
     keyword = any(word.encode() in data for word in project.asm_keywords)
     wrapped = candidates.uses_wrappers(data)
     if keyword and len(data) > MAX_ASM_BYTES:
@@ -92,6 +95,6 @@ def _sites_of(
 
 
 def _arch_lists_of(file: TreeFile, project: Project, finder: SiteFinder) -> list[ArchList]:
-    if not candidates.ARCH_LIST.search(file.data()):
+    if file.ending in PYTHON_ENDINGS or not candidates.ARCH_LIST.search(file.data()):
         return []
     return [found for unit in project.units(file) for found in archlists.arch_lists(unit, finder.guards)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.errors import PtxguardError
 from ptxguard.source import candidates
-from ptxguard.source.tree import stamp_of
+from ptxguard.source.tree import PYTHON_ENDINGS, stamp_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,6 +50,7 @@ class Trace:
         macros: whose definitions were searched for.
         constants: whose values were searched for.
         includes: whether includes were followed.
+        python: whether names were followed through the Python files.
         keywords: words that stood for asm.
         build_words: searched for in every build file, in any case of letters.
         commits: (root, path, commit) of each submodule that was asked for.
@@ -63,6 +64,7 @@ class Trace:
     macros: frozenset[bytes]
     constants: frozenset[bytes]
     includes: bool
+    python: bool
     keywords: tuple[bytes, ...]
     build_words: tuple[bytes, ...]
     commits: tuple[tuple[str, str, str], ...]
@@ -73,15 +75,14 @@ def take(project: Project, taken_ns: int) -> Trace | None:
     """The trace of an analysis that has ended; None where a file changed under its hands."""
     asked = project.asked()
     files: dict[str, Seen] = {}
-    for file in project.tree.files:
-        if file.stamp is None:
+    for file in project.tree.every_file():
+        if file.stamp is None:  # never read, or not readable
             continue
-        data = file.data()
-        files[file.real] = Seen(
-            file.stamp, _digest(data), file in asked.used, _brings(data, includes=asked.includes)
-        )
         if stamp_of(file.real) != file.stamp:
             return None
+        data = file.data()
+        brings = _brings(data, includes=asked.includes)
+        files[file.real] = Seen(file.stamp, _digest(data), file in asked.used, brings)
     build_files: dict[str, Seen] = {}
     for path in project.tree.build_files if asked.build_words else ():
         stamp, data = stamp_of(path), _read(path)
@@ -89,13 +90,14 @@ def take(project: Project, taken_ns: int) -> Trace | None:
             return None
         build_files[path] = Seen(stamp, _digest(data), _holds(data, asked.build_words))
     return Trace(
-        roles={file.real: (file.reported, file.named) for file in project.tree.files},
+        roles={file.real: (file.reported, file.named) for file in project.tree.every_file()},
         files=files,
         build_files=build_files,
         words=asked.words,
         macros=asked.macros,
         constants=asked.constants,
         includes=asked.includes,
+        python=asked.python,
         keywords=tuple(word.encode() for word in sorted(project.asm_keywords)),
         build_words=asked.build_words,
         commits=asked.commits,
@@ -107,9 +109,11 @@ def still_holds(trace: Trace, tree: Tree) -> bool:
     """Whether the analysis of a tree would give the answer that the trace belongs to."""
     from ptxguard.source.pins import index_commit
 
-    now = {file.real: file for file in tree.files}
+    now = {file.real: file for file in tree.every_file()}
     gone = trace.roles.keys() - now.keys()
     if any(trace.includes or (real in trace.files and trace.files[real].used) for real in gone):
+        return False
+    if trace.python and any(file.real not in trace.roles for file in tree.python_files):
         return False
     if not all(_same_file(trace, file) for file in now.values()):
         return False
@@ -122,20 +126,21 @@ def _same_file(trace: Trace, file: TreeFile) -> bool:
     """Whether a file is as it was, or neither it nor what it was could play a part."""
     role = (file.reported, file.named)
     known = trace.roles.get(file.real)
-    if known is None and trace.includes and file.ending != ".ptx":
+    if known is None and trace.includes and file.ending not in (".ptx", *PYTHON_ENDINGS):
         return False  # may be what an include means, or include two files that nothing joined
     if known is not None and known != role:
         return False
     seen = trace.files.get(file.real)
-    if seen is None and known is not None and file.ending == ".ptx":
+    unread = seen is None and known is not None and file.ending not in PYTHON_ENDINGS
+    if unread and file.ending == ".ptx":
         return not file.reported  # read only where it is asked about
     if seen is not None and _is_fresh(seen, file.real, trace.taken_ns):
         return True
     try:
         data = file.data()
     except PtxguardError:
-        return seen is None and known is not None  # as unreadable as it was
-    if seen is None and known is not None:
+        return unread  # as unreadable as it was
+    if unread:
         return False
     if seen is not None and _digest(data) == seen.digest:
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.location import SourceFile
+from ptxguard.source.templates import without_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,11 +24,15 @@ CPP_ENDINGS = frozenset(
     ".cu .cuh .h .hpp .hh .hxx .h++ .inl .inc .impl .ipp .tcc .tpp .txx .cpp .cc .cxx .c++ .c .cuda "
     ".ixx .cppm".split()
 )
+PYTHON_ENDINGS = frozenset({".py", ".pyi"})
+# Jinja templates that make C++.
+TEMPLATE_ENDINGS = frozenset({".jinja", ".jinja2", ".j2"})
+_TEMPLATE_MARKS = (b"__global__", b"__device__", b"<<<", b"LaunchKernel", b"#include")
 UNIT_ENDINGS = frozenset([".cu", ".cpp", ".cc", ".cxx", ".c++", ".c", ".cuda"])
 _CUDA_MARKS = (b"__device__", b"__global__", b"asm")
 # Endings that cannot hold CUDA code of their own and would only cost time to look into.
 _OTHER_ENDINGS = frozenset(
-    ".py .pyi .md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
+    ".md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
     ".pdf .ipynb .csv .tsv .npy .npz .pt .pth .bin .whl .zip .gz .xz .tar .html .css .js .ts .cubin "
     ".fatbin .lock .cfg .ini".split()
 )
@@ -137,6 +143,8 @@ class TreeFile:
         if self._source is None:
             text, encoding = decode(self.data(), self.shown)
             self._source = SourceFile(self.shown, text, encoding)
+            if self.ending in TEMPLATE_ENDINGS:
+                self._source = SourceFile(self.shown, without_fields(text), encoding, self._source)
         return self._source
 
 
@@ -190,18 +198,24 @@ class Tree:
     """All files of a run.
 
     Attributes:
-        files: candidates in path order, reported ones and evidence.
+        files: candidates that can hold C++ or PTX in path order, reported ones and evidence.
         errors: what could not be listed.
         build_files: real paths of files that may say how the project is built.
+        python_files: Python files in path order, likewise.
     """
 
     files: list[TreeFile]
     errors: list[PtxguardError]
     build_files: tuple[str, ...] = ()
+    python_files: list[TreeFile] = field(default_factory=list)
 
     def reported(self) -> Iterator[TreeFile]:
         """Files whose findings are asked for."""
-        return (file for file in self.files if file.reported)
+        return (file for file in self.every_file() if file.reported)
+
+    def every_file(self) -> Iterator[TreeFile]:
+        """All files that can hold a copy."""
+        return itertools.chain(self.files, self.python_files)
 
 
 def read_tree(paths: Sequence[str]) -> Tree:
@@ -225,7 +239,9 @@ def read_tree(paths: Sequence[str]) -> Tree:
                 known.reported |= file.reported
                 known.named |= file.named
     files = sorted(found.values(), key=lambda file: file.shown)
-    return Tree(files, errors, tuple(sorted(build_files)))
+    python = [file for file in files if file.ending in PYTHON_ENDINGS]
+    cpp = [file for file in files if file.ending not in PYTHON_ENDINGS]
+    return Tree(cpp, errors, tuple(sorted(build_files)), python)
 
 
 def shown_path(path: str) -> str:
@@ -270,7 +286,7 @@ def _is_vendored(relative: str) -> bool:
 
 def _may_hold_code(name: str, ending: str) -> bool:
     """Known endings at once; others by content (generators and headers without ending)."""
-    if ending in CPP_ENDINGS or ending == ".ptx":
+    if ending in CPP_ENDINGS or ending in PYTHON_ENDINGS or ending == ".ptx":
         return True
     if ending in _OTHER_ENDINGS:
         return False
@@ -280,6 +296,8 @@ def _may_hold_code(name: str, ending: str) -> bool:
         data = Path(name).read_bytes()
     except OSError:
         return False
+    if ending in TEMPLATE_ENDINGS:
+        return any(mark in data for mark in _TEMPLATE_MARKS)
     return b"\0" not in data and b"asm" in data and any(mark in data for mark in _CUDA_MARKS[:2])
 
 
