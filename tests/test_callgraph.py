@@ -165,6 +165,27 @@ def test_specialisations(tmp_path, call, kernels):
     assert reached(tmp_path, text) == kernels
 
 
+@pytest.mark.parametrize(
+    ("body", "kernels"),
+    [
+        ("A x; x.go(1, 0, 2);", ["k"]),
+        ("A *x = make(); x->go(1, 0, 2);", ["k"]),
+        ("B x; x.go(1, 0, 2);", []),
+        ("make().go(1, 0, 2);", ["k"]),
+    ],
+)
+def test_the_class_of_the_object_decides(tmp_path, body, kernels):
+    go = "__device__ void go(unsigned dst, const void *src, unsigned bar)"
+    text = (
+        f"struct A {{ {go} {{ {BODY} }} }};\n"
+        f"struct B {{ {go} {{ }} }};\n"
+        f"struct W {{ {go} {{ A x; x.go(dst, src, bar); }} }};\n"
+    )
+    assert reached(tmp_path, text + f"__global__ void k() {{ {body} }}\n") == kernels
+    inside = text + "__global__ void k() { W w; w.go(1, 0, 2); }\n"
+    assert reached(tmp_path, inside) == ["k"]
+
+
 def test_calls_across_files_need_an_include(tmp_path):
     files = {
         "load.cuh": LOAD,

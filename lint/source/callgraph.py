@@ -221,6 +221,8 @@ class CallGraph:
             )
             possible &= fit is not False
             exact += fit is True
+        if use.receiver is not None:  # the class of the object decides, not where the call stands
+            return possible, 4 * exact
         scope = set(use.qualifiers)
         if isinstance(use.owner, Function):
             scope.update(use.owner.scope)
@@ -272,7 +274,14 @@ def _specialisation_fits(given: tuple[str, ...], wanted: tuple[str, ...]) -> boo
 
 
 def _is_named(use: Use, function: Function) -> bool:
-    """Whether a call names the class or namespace of a function (`loader::go(…)`): stronger than any type."""
+    """Whether a call names the class or namespace of a function: stronger than any type.
+
+    `loader::go(…)` does, and `x.go(…)` where `x` is declared as a `loader`.
+    """
+    if use.receiver is not None:
+        declared = argument_type(use.receiver, use.owner, use.tokens)
+        kind, _, name = declared.partition(":")
+        return kind in ("class", "pointer") and bool(name) and function.scope[-1:] == (name,)
     return bool(use.qualifiers) and function.scope[-1:] == use.qualifiers[-1:]
 
 
