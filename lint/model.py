@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
+    from ptxguard.asmnames import DeclaredName
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
     from ptxguard.location import JoinedText, SourceFile, Span
@@ -289,6 +290,8 @@ class AsmCode:
         function: qualified name of the enclosing function or macro, or None.
         targets: target name -> compiled, excluded or unknown (what the guards say).
         evidence: guards and macros.
+        names: labels, registers and variables that it declares outside of braces.
+        in_kernel: whether the enclosing function is `__global__`.
     """
 
     template: JoinedText
@@ -298,6 +301,8 @@ class AsmCode:
     function: str | None
     targets: dict[str, str]
     evidence: tuple[Evidence, ...] = ()
+    names: tuple[DeclaredName, ...] = ()
+    in_kernel: bool = False
 
     def bound(self, placeholder: str) -> AsmArgument | None:
         """The operand that `%0` or `%[name]` means; None where there is none."""
