@@ -12,6 +12,8 @@ from ptxguard.source.exprs import parse_expression, split_arguments
 from ptxguard.source.launchconfig import ConfigReader
 from ptxguard.source.launches import Launch, Launches, find_launches
 from ptxguard.source.sizes import Size, sized
+from ptxguard.source.templates import is_opaque
+from ptxguard.source.tree import PYTHON_ENDINGS
 from ptxguard.source.variables import bindings
 
 if TYPE_CHECKING:
@@ -53,11 +55,14 @@ class ClusterSizes:
         here = Evidence("kernel", kernel.unit.file.path, kernel.line, f"__global__ {kernel.qualified}")
         sizes = [self._of_launch(launch, kernel, launches) for launch in launches.found]
         attribute = self._attribute(kernel, {})
+        sizes.extend(self._from_python(kernel, attribute, launches))
         evidence = [here]
         for size in sizes:
             evidence.extend(item for item in size.evidence if item not in evidence)
         if not sizes:
             return self._without_launch(kernel, attribute, evidence, launches)
+        if is_opaque(kernel.name):
+            launches.escapes.append(("named by a field of a template", kernel.unit.file.path, kernel.line))
         in_sight = not launches.escapes
         for wanted in ("larger", "undecided"):
             for size in sizes:
@@ -198,6 +203,21 @@ class ClusterSizes:
         how = {"triple": "<<<>>> without a cluster attribute", "graph": "a graph kernel node"}
         what = how.get(launch.kind, "a launch call without attributes")
         return Size("one", f"launched by {what} ({launch.path}:{launch.line})", (here,))
+
+    def _from_python(self, kernel: Function, attribute: Size | None, launches: Launches) -> list[Size]:
+        """Launches by Python host code that fetches the kernel by its name."""
+        project = self.graph.project
+        if not project.tree.python_files:
+            return []
+        from ptxguard.source.pythonhost import HostLaunches  # a C++ tree never pays for the grammar
+
+        in_python = project.owner(kernel.unit).ending in PYTHON_ENDINGS
+        found = HostLaunches.find(project.python, kernel.name, in_python=in_python)
+        launches.escapes.extend(found.escapes)
+        if attribute is None and not launches.required_cluster:
+            return found.sizes
+        fixed = attribute or self._required(launches.required_cluster[0])
+        return [Size(fixed.verdict, fixed.reason, (*one.evidence, *fixed.evidence)) for one in found.sizes]
 
     def _required(self, use) -> Size:  # type: ignore[no-untyped-def]
         text = use.tokens.source(use.index, use.tokens.match.get(use.after, use.index) + 1)
