@@ -51,9 +51,24 @@ CUTE_LAUNCHES = {
     "without cluster": ("grid=[1, 1, 1], block=[32, 1, 1]", "(1, 1, 1)", "pass", "one"),
     "cluster of one": ("grid=[1, 1, 1], block=[32, 1, 1], cluster=[1, 1, 1]", "(1, 1, 1)", "pass", "one"),
     "cluster of two": ("grid=[1, 1, 1], block=[32, 1, 1], cluster=(2, 1, 1)", "(1, 1, 1)", "pass", "larger"),
-    "attribute of one": ("grid=[1, 1, 1], block=[32, 1, 1], cluster=self.cluster_shape_mnk", "(1, 1, 1)", "pass", "one"),
-    "attribute of two": ("grid=[1, 1, 1], block=[32, 1, 1], cluster=self.cluster_shape_mnk", "(1, 2, 1)", "pass", "larger"),
-    "attribute that is not known": ("grid=[1, 1, 1], block=[32, 1, 1], cluster=self.cluster_shape_mnk", "unknown", "pass", "undecided"),
+    "attribute of one": (
+        "grid=[1, 1, 1], block=[32, 1, 1], cluster=self.cluster_shape_mnk",
+        "(1, 1, 1)",
+        "pass",
+        "one",
+    ),
+    "attribute of two": (
+        "grid=[1, 1, 1], block=[32, 1, 1], cluster=self.cluster_shape_mnk",
+        "(1, 2, 1)",
+        "pass",
+        "larger",
+    ),
+    "attribute that is not known": (
+        "grid=[1, 1, 1], block=[32, 1, 1], cluster=self.cluster_shape_mnk",
+        "unknown",
+        "pass",
+        "undecided",
+    ),
     "attribute that a check forces": (
         "grid=[1, 1, 1], block=[32, 1, 1], cluster=self.cluster_shape_mnk",
         "unknown",
@@ -122,7 +137,11 @@ HOST = {
         'k = module.get_kernel("copy")\nlaunch(s, LaunchConfig(grid=1, block=32), k, p)',
         "one",
     ),
-    "cuda.core with one": ("", 'launch(s, LaunchConfig(grid=1, block=32, cluster=1), module.get_kernel("copy"), p)', "one"),
+    "cuda.core with one": (
+        "",
+        'launch(s, LaunchConfig(grid=1, block=32, cluster=1), module.get_kernel("copy"), p)',
+        "one",
+    ),
     "cuda.core with two": (
         "",
         'k = module.get_kernel("copy")\nconfig = LaunchConfig(grid=4, block=32, cluster=(2, 1, 1))\nlaunch(s, config, k, p)',
@@ -133,15 +152,27 @@ HOST = {
         'launch(s, LaunchConfig(grid=4, block=32, cluster=shape), module.get_kernel("copy"), p)',
         "undecided",
     ),
-    "cuda.core with a configuration that is not in sight": ("", 'launch(s, config, module.get_kernel("copy"), p)', "undecided"),
+    "cuda.core with a configuration that is not in sight": (
+        "",
+        'launch(s, config, module.get_kernel("copy"), p)',
+        "undecided",
+    ),
     "cuda.core with a configuration that is changed": (
         "",
         'config = LaunchConfig(grid=4, block=32)\nconfig.cluster = 2\nlaunch(s, config, module.get_kernel("copy"), p)',
         "undecided",
     ),
     "a kernel object that is passed on": ("", 'run(module.get_kernel("copy"))', "undecided"),
-    "a name in a table": ("", 'k = cupy.RawKernel(CODE, "copy")\nk((1,), (32,), (p,))\nNAMES = {"copy": 1}', "undecided"),
-    "an attribute of the kernel": ("__cluster_dims__(2, 1, 1)", 'k = cupy.RawKernel(CODE, "copy")\nk((1,), (32,), (p,))', "larger"),
+    "a name in a table": (
+        "",
+        'k = cupy.RawKernel(CODE, "copy")\nk((1,), (32,), (p,))\nNAMES = {"copy": 1}',
+        "undecided",
+    ),
+    "an attribute of the kernel": (
+        "__cluster_dims__(2, 1, 1)",
+        'k = cupy.RawKernel(CODE, "copy")\nk((1,), (32,), (p,))',
+        "larger",
+    ),
     "no launch": ("", "", "undecided"),
     "a C++ launch in another string": ("", 'HOST = """void f(char* p) { copy<<<1, 32>>>(p); }"""', "one"),
 }

@@ -40,15 +40,29 @@ SPELLINGS = {
     "plain": kernel(repr(COPY)),
     "triple-quoted": kernel(f'"""\n        {COPY}\n    """'),
     "raw": kernel(f'r"{COPY}"'),
-    "adjacent": kernel('"cp.async.bulk.shared::cluster" ".global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"'),
-    "added": kernel('"cp.async.bulk.shared::cluster.global." + "mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"'),
-    "formatted": kernel('"cp.async.bulk.shared::{}.global.{how} [$0], [$1], $2, [$3];".format("cluster", how="mbarrier::complete_tx::bytes")'),
-    "percent": kernel('"cp.async.bulk.shared::%s.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];" % "cluster"'),
-    "f-string": kernel('f"cp.async.bulk.shared::{SPACE}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"', 'SPACE = "cluster"'),
+    "adjacent": kernel(
+        '"cp.async.bulk.shared::cluster" ".global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"'
+    ),
+    "added": kernel(
+        '"cp.async.bulk.shared::cluster.global." + "mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"'
+    ),
+    "formatted": kernel(
+        '"cp.async.bulk.shared::{}.global.{how} [$0], [$1], $2, [$3];".format("cluster", how="mbarrier::complete_tx::bytes")'
+    ),
+    "percent": kernel(
+        '"cp.async.bulk.shared::%s.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];" % "cluster"'
+    ),
+    "f-string": kernel(
+        'f"cp.async.bulk.shared::{SPACE}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"',
+        'SPACE = "cluster"',
+    ),
     "dedent": kernel(f'textwrap.dedent("""\n        {COPY}\n    """)', "import textwrap"),
     "module constant": kernel("TEXT", f"TEXT = {COPY!r}"),
     "joined list": kernel('"\\n".join(["{ .reg .pred p;", TEXT, "}"])', f"TEXT = {COPY!r}"),
-    "helper": kernel("made('cluster')", 'def made(space):\n    return f"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"'),
+    "helper": kernel(
+        "made('cluster')",
+        'def made(space):\n    return f"cp.async.bulk.shared::{space}.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];"',
+    ),
     "register in braces": kernel('"' + COPY.replace("$2", "${2:x}").replace("[$0]", "[${0}]") + '"'),
 }
 
@@ -57,7 +71,9 @@ SPELLINGS = {
 def test_a_copy_is_found_however_its_text_is_written(text, tmp_path, monkeypatch):
     found = check(tmp_path, monkeypatch, kernels_py=text)
     assert [str(error) for error in found.errors] == []
-    assert [(site.kind, site.copy.opcode, site.function) for site in found.sites] == [("python_string", OPCODE, "copy")]
+    assert [(site.kind, site.copy.opcode, site.function) for site in found.sites] == [
+        ("python_string", OPCODE, "copy")
+    ]
     site = found.sites[0]
     written = (tmp_path / "kernels.py").read_text().splitlines()[site.span.line - 1]
     assert written[site.span.column - 1 :].startswith("cp.async.bulk.shared::")
@@ -150,7 +166,10 @@ def test_a_file_that_is_no_text_is_an_error(tmp_path, monkeypatch):
 
 
 def test_newer_and_broken_syntax_is_read(tmp_path, monkeypatch):
-    text = kernel(f'"{COPY}"') + "\ntype X[T: int = 3] = list[T]\nmatch x:\n    case {'a': 1, **rest}: pass\ndef broken(:\n"
+    text = (
+        kernel(f'"{COPY}"')
+        + "\ntype X[T: int = 3] = list[T]\nmatch x:\n    case {'a': 1, **rest}: pass\ndef broken(:\n"
+    )
     found = check(tmp_path, monkeypatch, kernels_py=text)
     assert [site.copy.opcode for site in found.sites] == [OPCODE]
 
@@ -171,5 +190,7 @@ def test_a_tree_without_python_text_never_loads_the_grammar(tmp_path):
     (tmp_path / "a.cu").write_text('__global__ void k() { asm volatile("mov.b32 %0, %1;"); }\n')
     (tmp_path / "b.py").write_text("x = 1\n")
     program = "import sys, ptxguard; ptxguard.check_paths(['.']); print('tree_sitter' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert out.stdout == "False\n"
