@@ -50,7 +50,8 @@ class HostLaunches:
         found = cls(program)
         quoted = re.compile(r"[rbuRBU]{0,2}(['\"])(?:\w+::)*" + re.escape(name) + r"(?:<[^'\"\n]*>)?\1")
         for unit in program.tree.with_word(name):
-            for node in unit.captures.get("string", ()):
+            mentioned = quoted.search(unit.file.text) is not None  # spares the parser most files
+            for node in unit.captures.get("string", ()) if mentioned else ():
                 if quoted.fullmatch(unit.text(node)):
                     found._mention(node, unit, in_python=in_python)
         return found
