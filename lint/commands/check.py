@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptxguard.commands.options import read_options, source_options
+from ptxguard.commands.options import analyse_source, read_options, source_options
 from ptxguard.finding import Severity
 from ptxguard.output.progress import progress_bar
 from ptxguard.output.report import Report, deliver
@@ -41,7 +41,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     from ptxguard.engine import run_rules, select_rules
     from ptxguard.rule import CheckOptions
-    from ptxguard.source.analyse import analyse
 
     rules = select_rules(given["select"], given["ignore"])
     options = read_options(given["targets"], given["cuda_min"], given["defines"], given["public"])
@@ -52,7 +51,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         gpus=_read_gpus(given["gpus"]),
     )
     with progress_bar() as progress:
-        analysis = analyse(given["paths"], options, progress)
+        analysis = analyse_source(given, options, progress)
     found = run_rules(analysis, rules, asked)
     lowest = Severity[given["min_severity"].upper()]
     shown = tuple(finding for finding in found if finding.severity >= lowest)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptxguard.location import JoinedFile
+from ptxguard.source.candidates import CPP_MARKS
 from ptxguard.source.literals import Piece, join
 from ptxguard.source.pythonframe import Frame
 from ptxguard.source.pythonliterals import Hole
@@ -19,19 +20,13 @@ if TYPE_CHECKING:
     from ptxguard.source.pythonparts import Text
     from ptxguard.source.pythonprogram import PythonProgram
 
-_MARKS = (b"__global__", b"__device__", b"<<<", b"cudaLaunch", b"cuLaunch", b"LaunchKernel")
-_TEXT_MARKS = tuple(mark.decode() for mark in _MARKS)
+_TEXT_MARKS = tuple(mark.decode() for mark in CPP_MARKS)
 _PTX_MARKS = (".version", ".target", ".address_size")
 # A generator with more variants than this is judged by the first ones; each holds the same literals.
 _MAX_VARIANTS = 4
 _JOINING = ("concatenated_string", "parenthesized_expression")
 _PROSE = ("comparison_operator", "assert_statement", "raise_statement", "type")
 _TALK = frozenset("print warn warning error info debug exception fail skip log write".split())
-
-
-def may_hold_cpp(data: bytes) -> bool:
-    """Whether a Python file can hold C++ text at all, by its bytes."""
-    return any(mark in data for mark in _MARKS) or (b"asm" in data and b"cp.async.bulk" in data)
 
 
 def cpp_texts(unit: PythonFile, program: PythonProgram) -> list[JoinedFile]:

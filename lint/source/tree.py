@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -65,6 +66,18 @@ _COMPILE_COMMANDS = ("compile_commands.json", f"build{os.sep}compile_commands.js
 _SKIPPED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__"})
 
 
+Stamp = tuple[int, int, int, int]
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """Size in bytes, times of content and inode (ns) and inode of a file; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
 @dataclass(eq=False)
 class TreeFile:
     """One file of the tree.
@@ -74,12 +87,14 @@ class TreeFile:
         shown: path for the user, relative to the working directory, with "/".
         reported: whether findings in it are asked for (else it is evidence).
         named: whether the user named this very file.
+        stamp: of the file before it was read; None as long as it has not been.
     """
 
     real: str
     shown: str
     reported: bool
     named: bool = False
+    stamp: Stamp | None = None
     _data: bytes | None = field(default=None, repr=False)
     _source: SourceFile | None = field(default=None, repr=False)
 
@@ -101,7 +116,8 @@ class TreeFile:
         """
         if self._data is None:
             try:
-                size = os.stat(self.real).st_size
+                stamp = stamp_of(self.real)
+                size = stamp[0] if stamp is not None else 0
                 limit = MAX_PTX_BYTES if self.ending == ".ptx" else MAX_CPP_BYTES
                 if size > limit:
                     message = f"{size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude the file"
@@ -112,7 +128,7 @@ class TreeFile:
                     text, encoding = decode(data, self.shown)
                     self._source = SourceFile(self.shown, text, encoding)
                     data = text.encode("utf-8", "surrogatepass")
-                self._data = data
+                self._data, self.stamp = data, stamp
             except OSError as error:
                 reason = error.strerror or str(error)
                 raise ParseError(f"cannot be read: {reason}", path=self.shown) from None
@@ -132,13 +148,23 @@ class TreeFile:
         return self._source
 
 
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
+_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+
+
 def decode(data: bytes, path: str) -> tuple[str, str]:
     """Text and encoding of bytes: byte order marks, UTF-8, else Latin-1.
 
     Raises:
         ParseError: NUL bytes or mostly control characters say that it is no text.
     """
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+    for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
                 return data.decode(encoding), encoding
@@ -185,7 +211,11 @@ class Tree:
 
     def reported(self) -> Iterator[TreeFile]:
         """Files whose findings are asked for."""
-        return (file for file in (*self.files, *self.python_files) if file.reported)
+        return (file for file in self.every_file() if file.reported)
+
+    def every_file(self) -> Iterator[TreeFile]:
+        """All files that can hold a copy."""
+        return itertools.chain(self.files, self.python_files)
 
 
 def read_tree(paths: Sequence[str]) -> Tree:
