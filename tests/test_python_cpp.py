@@ -66,7 +66,9 @@ void run(char* p) {{{{ {{name}}<<<1, 32>>>(p); }}}}
 """
 '''
     found = check(tmp_path, monkeypatch, gen_py=text)
-    assert [site.cluster.verdict for site in found.sites] == ["undecided"]
+    (site,) = found.sites
+    assert site.cluster.verdict == "undecided"
+    assert site.cluster.reason == "a field names the kernel, so that its launches cannot be told (gen.py:4)"
 
 
 def test_an_opcode_with_a_field_is_an_error(tmp_path, monkeypatch):

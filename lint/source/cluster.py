@@ -91,8 +91,6 @@ class ClusterSizes:
             evidence.extend(item for item in size.evidence if item not in evidence)
         if not sizes:
             return self._without_launch(kernel, attribute, evidence, launches)
-        if is_opaque(kernel.name):
-            launches.escapes.append(("named by a field of a template", kernel.unit.file.path, kernel.line))
         in_sight = not launches.escapes
         for wanted in ("larger", "undecided"):
             for size in sizes:
@@ -115,9 +113,11 @@ class ClusterSizes:
             reason, path, line = launches.escapes[0]
             evidence.append(Evidence("launch", path, line, f"{kernel.name} {reason}"))
             return ClusterVerdict("undecided", f"{kernel.name} is {reason} ({path}:{line})", tuple(evidence))
-        return ClusterVerdict(
-            "undecided", f"no launch of kernel {kernel.name} is in the tree", tuple(evidence)
-        )
+        reason = f"no launch of kernel {kernel.name} is in the tree"
+        if is_opaque(kernel.name):
+            where = f"{kernel.unit.file.path}:{kernel.line}"
+            reason = f"a field names the kernel, so that its launches cannot be told ({where})"
+        return ClusterVerdict("undecided", reason, tuple(evidence))
 
     def _hints(self, kernel: Function) -> list[Evidence]:
         """Uses of a cluster in the kernel: evidence that it is meant to run as one, no proof."""
