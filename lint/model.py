@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -217,6 +217,8 @@ class CopySite:
             toolkit lacks it, or None.
         hidden: what hides the copy, for the kind wrapper; else None.
         build: what the project's build files say; None where nothing asked them.
+        jit: virtual arch -> compiled or unknown, for a copy that no target compiles directly but that
+            survives in PTX for older targets, which the driver compiles for them.
     """
 
     span: Span
@@ -236,9 +238,11 @@ class CopySite:
     cta_form_missing_below: tuple[int, int] | None = None
     hidden: Hidden | None = None
     build: BuildVerdict | None = None
+    jit: dict[str, str] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        """The JSON form of `ptxguard sites`."""
+        """The JSON form of `ptxguard sites`; `jit` stands there only where it says something."""
+        survives = {"jit": self.jit} if self.jit else {}
         return {
             "path": self.span.path,
             "line": self.span.line,
@@ -251,6 +255,7 @@ class CopySite:
             "function": self.function,
             "targets": self.targets,
             "on_target": self.on_target,
+            **survives,
             "cluster": self.cluster.record(),
             "address": self.address.record(),
         }

@@ -169,11 +169,12 @@ def _finding(
     guarded_only = options.cuda_min is not None and options.cuda_min < CTA_FORM_TOOLKIT
     if case.fix is not None and not guarded_only:
         finding = replace(finding, fix=cta_fix(site, case.fix))
-    finding = replace(finding, message=f"{fact}; {_advice(site, case, options if guarded_only else None)}")
+    finding = replace(finding, message=f"{fact}; {advice(site, case, options if guarded_only else None)}")
     return weighed_by_build(finding, site, options)
 
 
-def _advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
+def advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
+    """What to do about a copy, and why; `guarded` where a guard on the toolkit is needed."""
     if case is PEER:
         return "its destination is a peer's memory, so the call is needed and the copy must stay as it is"
     if case is LOCAL_PEER_MBARRIER:
@@ -365,8 +366,8 @@ __device__ inline void pull_twice(uint32_t dst, const float4* from, uint32_t bar
         claims=(Claim("sm_120a"),),
     ),
     Example(
-        title="not compiled for sm_12x: silent",
-        source=_guarded("#if __CUDA_ARCH__ < 1200", ""),
+        title="compiled for sm_90a alone, whose PTX no other card takes: silent",
+        source=_guarded("#ifdef __CUDA_ARCH_FEAT_SM90_ALL", ""),
         claims=(Claim("sm_120a"),),
     ),
     Example(
