@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ptxguard.finding import Confidence, Edit, Evidence, Finding, Fix, Severity
+from ptxguard.finding import Confidence, Evidence, Finding, Severity
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
@@ -151,21 +151,6 @@ def targets_where(site: CopySite, behaviour: str, guard: str) -> tuple[str, ...]
 def chain_of(site: CopySite) -> tuple[Evidence, ...]:
     """Everything that the verdicts about a site rest on, each link once."""
     return tuple(dict.fromkeys((*site.evidence, *site.cluster.evidence, *site.address.evidence)))
-
-
-def cta_fix(site: CopySite, safety: str) -> Fix | None:
-    """Rewrite the destination to `shared::cta`; None where the characters cannot be rewritten in place.
-
-    A word that is cut between two literals gives one edit a piece: the first writes the new word, the others
-    remove the rest.
-    """
-    if "".join(span.text for span in site.space_spans) != "cluster":
-        return None
-    edits = []
-    for index, span in enumerate(site.space_spans):
-        text = "cta" if index == 0 else ""
-        edits.append(Edit(span.path, *span.begin_position, *span.end_position, text))
-    return Fix(safety, tuple(edits))
 
 
 BUILT_FOR_OTHERS = Case(

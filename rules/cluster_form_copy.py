@@ -45,6 +45,8 @@ from typing import TYPE_CHECKING
 
 from ptxguard.effects import performance_of, price_copy, price_words, syscall_of, target_words
 from ptxguard.finding import Confidence, Evidence, Finding, Severity
+from ptxguard.fix.choice import destination_fix, needs_guard
+from ptxguard.fix.spelling import settle_shared
 from ptxguard.rule import (
     BUILT_FOR_OTHERS,
     PTX_SHIPPED,
@@ -54,7 +56,6 @@ from ptxguard.rule import (
     Example,
     Rule,
     RuleMeta,
-    cta_fix,
     finding_at,
     targets_where,
     weighed_by_build,
@@ -64,8 +65,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ptxguard.model import CopySite
-
-CTA_FORM_TOOLKIT = (12, 8)
 
 PEER = Case("the destination is the memory of a peer CTA", Severity.NOTE, Confidence.HIGH)
 LOCAL = Case(
@@ -131,6 +130,10 @@ def decide(site: CopySite) -> Case:
 
 def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]:
     """One finding a copy; copies of a public header about which nothing is proven share one note."""
+    return iter(settle_shared(_findings(sites, options)))
+
+
+def _findings(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]:
     shared: dict[str, list[Finding]] = {}
     for site in sites:
         if site.copy.multicast or not site.copy.is_cluster_load or site.hidden is not None:
@@ -166,10 +169,10 @@ def _finding(
         f"this copy to shared::cluster calls {finding.syscall} on {target_words(targets)}{condition}"
         f"{f' ({price})' if price else ''}"
     )
-    guarded_only = options.cuda_min is not None and options.cuda_min < CTA_FORM_TOOLKIT
-    if case.fix is not None and not guarded_only:
-        finding = replace(finding, fix=cta_fix(site, case.fix))
-    finding = replace(finding, message=f"{fact}; {_advice(site, case, options if guarded_only else None)}")
+    if case.fix is not None:
+        finding = replace(finding, fix=destination_fix(site, case.fix, options.cuda_min))
+    guarded = options if needs_guard(options.cuda_min) and site.kind != "ptx" else None
+    finding = replace(finding, message=f"{fact}; {_advice(site, case, guarded)}")
     return weighed_by_build(finding, site, options)
 
 
@@ -275,8 +278,9 @@ EXAMPLES = (
         claims=(Claim("sm_120a"), Claim("sm_90a")),
     ),
     Example(
-        title="the project still supports a toolkit without the form of the CTA: no fix without a guard",
+        title="the project still supports a toolkit without the form of the CTA: the fix is guarded",
         source=_OWN,
+        fixed='"cp.async.bulk.shared::" TMA_LOAD_SPACE ".global.mbarrier::complete_tx::bytes"',
         cuda_min=(12, 4),
     ),
     Example(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ptxguard.arch import DEFAULT_TARGETS, Target
@@ -42,10 +43,16 @@ class Options:
 
 
 def analyse(
-    paths: Sequence[str], options: Options, progress: Callable[[int, int, str], None] | None = None
+    paths: Sequence[str],
+    options: Options,
+    progress: Callable[[int, int, str], None] | None = None,
+    overlay: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Analysis:
-    """Find every bulk copy under the paths and judge it with the whole tree around them as evidence."""
-    tree = read_tree(paths)
+    """Find every bulk copy under the paths and judge it with the whole tree around them as evidence.
+
+    `overlay` gives bytes by real path that stand for those on disk.
+    """
+    tree = read_tree(paths, overlay)
     errors = list(tree.errors)
     project = Project(tree, options.defines)
     finder = SiteFinder(project, options.targets, options.cuda_min, options.public)
@@ -71,7 +78,8 @@ def analyse(
     errors.extend(finder.errors)
     sites.sort(key=lambda site: (site.span.path, site.span.line, site.span.column, site.copy.opcode))
     ordered = sorted(set(errors), key=lambda e: (e.path or "", e.line or 0, e.column or 0))
-    return Analysis(tuple(sites), tuple(ordered), tuple(finder.codes), tuple(lists))
+    reported = frozenset(file.shown for file in files)
+    return Analysis(tuple(sites), tuple(ordered), tuple(finder.codes), tuple(lists), reported)
 
 
 def _sites_of(

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from ptxguard import forms
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.finding import Evidence, KernelPlace
-from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
+from ptxguard.model import AddressVerdict, AsmText, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
-from ptxguard.source.asmcode import AsmCodes
+from ptxguard.source.asmcode import AsmCodes, plain_argument
 from ptxguard.source.asmsites import StatementFlow
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
@@ -23,12 +23,13 @@ from ptxguard.source.guardverdict import GuardVerdicts
 from ptxguard.source.lexer import AsmStatement, Malformed, find_statements
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.reach import Reach, Reaches
+from ptxguard.source.spaces import Spaces, place_of
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
-    from ptxguard.location import JoinedText, Span
+    from ptxguard.location import JoinedText
     from ptxguard.model import AsmCode, BulkCopy, Instruction
-    from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.guards import CppFile
     from ptxguard.source.lexer import Condition
     from ptxguard.source.project import Project
     from ptxguard.source.tree import TreeFile
@@ -108,6 +109,10 @@ class SiteFinder:
     # C++ ------------------------------------------------------------------------------------------
 
     @cached_property
+    def _spaces(self) -> Spaces:
+        return Spaces(self.project, self.statements)
+
+    @cached_property
     def _codes(self) -> AsmCodes:
         return AsmCodes(self)
 
@@ -146,7 +151,7 @@ class SiteFinder:
 
     def of_unit(self, unit: CppFile) -> list[CopySite]:
         """Bulk copies of a C++ file."""
-        found: dict[tuple[int, int, str], CopySite] = {}
+        found: dict[tuple[object, ...], CopySite] = {}
         for statement in self.statements(unit):
             if len(found) > MAX_COPIES:
                 message = f"more than {MAX_COPIES} bulk copies in one file; those from here on are not judged"
@@ -161,7 +166,7 @@ class SiteFinder:
                 if copy is None:
                     continue
                 site = self._site(statement, instructions, copy)
-                key = (site.span.line, site.span.column, copy.opcode)
+                key = _key(site)
                 known = found.get(key)
                 found[key] = site if known is None else _joined(known, site)
         return list(found.values())
@@ -211,6 +216,7 @@ class SiteFinder:
         pieces = statement.template.spans(instruction.start, instruction.mnemonic_end)
         owner = self.owner(statement)
         here = Evidence("asm", pieces[0].path, pieces[0].line, copy.opcode)
+        spelling = self._spaces.of(statement, copy)
         site = CopySite(
             span=pieces[0],
             end_span=pieces[-1],
@@ -224,7 +230,9 @@ class SiteFinder:
                 "unknown", "unknown", "the asm statement stands outside of every function"
             ),
             evidence=(here, *self.guards.evidence(statement)),
-            space_spans=self._space_spans(statement, copy),
+            space_spans=spelling.spans,
+            space_users=spelling.users,
+            asm=_asm_text(statement),
             public=self.is_public(pieces[0].path),
             cta_form_missing_below=self.guards.cta_form_missing_below(statement, copy),
         )
@@ -310,36 +318,6 @@ class SiteFinder:
         words = kernel.unit.tokens.texts[kernel.body[0] : kernel.body[1]]
         return any("reg_alloc" in word or "reg_dealloc" in word or "setmaxnreg" in word for word in words)
 
-    def _space_spans(self, statement: AsmStatement, copy: BulkCopy) -> tuple[Span, ...]:
-        """Where `cluster` of the destination's state space is written, if it can be rewritten there alone."""
-        written = copy.opcode.find("shared::cluster")
-        if not copy.is_cluster_load or written < 0:
-            return ()
-        start = copy.instruction.start + written + len("shared::")
-        spans = statement.template.spans(start, start + len("cluster"))
-        if (
-            any(not span.text or "\n" in span.text for span in spans)
-            or "".join(s.text for s in spans) != "cluster"
-        ):
-            return ()
-        for span in spans:
-            for macro in statement.macros:
-                inside = macro.unit.file is span.file and macro.value_offset <= span.start < macro.end
-                if inside and self._shared_with_other_asm(macro, statement):
-                    return ()
-        return tuple(spans)
-
-    def _shared_with_other_asm(self, macro: Definition, statement: AsmStatement) -> bool:
-        """Whether a macro's value is also part of another asm statement: rewriting it would change both."""
-        for unit in self.project.with_word(macro.name):
-            if unit is not macro.unit and not self.project.connected(unit, macro.unit):
-                continue
-            for other in self.statements(unit):
-                same = other.unit is statement.unit and other.offset == statement.offset
-                if not same and any(used.name == macro.name for used in other.macros):
-                    return True
-        return False
-
 
 def _is_suspect(text: str) -> bool:
     """Whether a device statement without a copy deserves a full parse: text that has no PTX shape at all."""
@@ -363,10 +341,34 @@ def _weight(site: CopySite) -> int:
     return sum(_RANK[verdict] for verdict in site.targets.values())
 
 
+def _asm_text(statement: AsmStatement) -> AsmText:
+    arguments = tuple(map(plain_argument, statement.operands))
+    return AsmText(statement.template.text, arguments, (place_of(statement),))
+
+
+def _key(site: CopySite) -> tuple[object, ...]:
+    """What makes two finds one site: the place, the instruction, and the verdicts about it."""
+    verdicts = (site.address.destination, site.address.mbarrier, site.cluster.verdict)
+    place = (site.span.path, site.span.line, site.span.column)
+    return (*place, site.copy.opcode, *verdicts, site.cluster.launches_in_sight)
+
+
 def _joined(known: CopySite, other: CopySite) -> CopySite:
-    """One site for two preprocessor variants with the same instruction: the more compiled one counts."""
+    """One site for two finds of the same instruction (`_key`): the more compiled one counts."""
     targets = {
         name: max(value, other.targets.get(name, value), key=_RANK.__getitem__)
         for name, value in known.targets.items()
     }
-    return replace(max(known, other, key=_weight), targets=targets)
+    site = replace(max(known, other, key=_weight), targets=targets)
+    if known.asm is None or other.asm is None or site.asm is None:
+        return site
+    places = tuple(dict.fromkeys((*known.asm.places, *other.asm.places)))
+    same = [span.begin_position for span in known.space_spans] == [
+        span.begin_position for span in other.space_spans
+    ]
+    return replace(
+        site,
+        asm=replace(site.asm, places=places),
+        space_spans=site.space_spans if same else (),  # two macro values: a fix of one alone is none
+        space_users=tuple(dict.fromkeys((*known.space_users, *other.space_users))),
+    )

@@ -6,13 +6,14 @@ import os
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.location import SourceFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Text over this size is a generated table, not a kernel; reading tokens of it would break the time bound.
 MAX_CPP_BYTES = 32 << 20
@@ -28,7 +29,7 @@ _CUDA_MARKS = (b"__device__", b"__global__", b"asm")
 _OTHER_ENDINGS = frozenset(
     ".py .pyi .md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
     ".pdf .ipynb .csv .tsv .npy .npz .pt .pth .bin .whl .zip .gz .xz .tar .html .css .js .ts .cubin "
-    ".fatbin .lock .cfg .ini".split()
+    ".fatbin .lock .cfg .ini .tmp".split()
 )
 _VENDOR_NAMES = frozenset(
     {
@@ -69,12 +70,14 @@ class TreeFile:
         shown: path for the user, relative to the working directory, with "/".
         reported: whether findings in it are asked for (else it is evidence).
         named: whether the user named this very file.
+        overlay: bytes that stand for those on disk, or None.
     """
 
     real: str
     shown: str
     reported: bool
     named: bool = False
+    overlay: bytes | None = None
     _data: bytes | None = field(default=None, repr=False)
     _source: SourceFile | None = field(default=None, repr=False)
 
@@ -96,12 +99,12 @@ class TreeFile:
         """
         if self._data is None:
             try:
-                size = os.stat(self.real).st_size
+                size = os.stat(self.real).st_size if self.overlay is None else len(self.overlay)
                 limit = MAX_PTX_BYTES if self.ending == ".ptx" else MAX_CPP_BYTES
                 if size > limit:
                     message = f"{size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude the file"
                     raise ParseError(message, path=self.shown, line=1)
-                data = Path(self.real).read_bytes()
+                data = Path(self.real).read_bytes() if self.overlay is None else self.overlay
                 # Searches are for UTF-8 bytes, so text in UTF-16 is kept as UTF-8 beside its encoding.
                 if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
                     text, encoding = decode(data, self.shown)
@@ -179,11 +182,15 @@ class Tree:
         return (file for file in self.files if file.reported)
 
 
-def read_tree(paths: Sequence[str]) -> Tree:
+def read_tree(paths: Sequence[str], overlay: Mapping[str, bytes] = MappingProxyType({})) -> Tree:
     """Collect the files that the paths name and the evidence around them.
 
     A path inside a git checkout brings the whole checkout as evidence; outside git a folder brings
     itself, and a file brings the files beside it.
+
+    Args:
+        paths: files and folders.
+        overlay: real path -> bytes that stand for those on disk (a fix that is not written yet).
     """
     found: dict[str, TreeFile] = {}
     errors: list[PtxguardError] = []
@@ -199,6 +206,9 @@ def read_tree(paths: Sequence[str]) -> Tree:
             else:
                 known.reported |= file.reported
                 known.named |= file.named
+    for real, data in overlay.items():
+        if real in found:
+            found[real].overlay = data
     files = sorted(found.values(), key=lambda file: file.shown)
     return Tree(files, errors, tuple(sorted(build_files)))
 
