@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -127,16 +127,20 @@ class FixOptions:
             verifier,
         )
         errors: list[PtxguardError] = list(done.errors())
-        after = done.after
+        units = None
         if self.write:
-            unwritten = write(done.plan)
+            if verifier is not None:
+                units = verifier.units(done.plan.findings)
+            done, unwritten = write(done, units)
             errors += unwritten
             if unwritten:
-                after = Judged(*judge({}))
-        lines = [*done.summary(written=self.write), *(verifier.report() if verifier is not None else ())]
+                done = replace(done, after=Judged(*judge({})))
+        lines = [*done.summary(written=self.write)]
+        if verifier is not None:
+            lines += verifier.report(units)
         for line in lines:
             click.echo(f"ptxguard: {line}" if line[:1] != " " else line, err=True)
-        return Fixed(done, after.analysis, list(after.findings), tuple(errors))
+        return Fixed(done, tuple(errors))
 
 
 @dataclass(frozen=True)
@@ -144,16 +148,22 @@ class Fixed:
     """The tree after the fixes.
 
     Attributes:
-        repair: what was planned.
-        analysis: facts of what is left.
-        findings: what is left.
+        repair: what was planned and done.
         errors: fixes that were taken back, files that could not be written.
     """
 
     repair: Repair
-    analysis: Analysis
-    findings: list[Finding]
     errors: tuple[PtxguardError, ...]
+
+    @property
+    def analysis(self) -> Analysis:
+        """Facts of what is left."""
+        return self.repair.after.analysis
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is left."""
+        return list(self.repair.after.findings)
 
     @property
     def count(self) -> int:

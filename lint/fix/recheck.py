@@ -72,6 +72,12 @@ class Comparison:
             found.setdefault(place_of(site), []).append(site)
         return found
 
+    def original_site(self, finding: Finding) -> CopySite | None:
+        """The copy of a finding, before."""
+        place = place_of(finding)
+        sites = (site for site in self.before.analysis.sites if place_of(site) == place)
+        return next((site for site in sites if site.copy.opcode == finding.opcode), None)
+
     def fixed_site(self, finding: Finding) -> CopySite | None:
         """The copy that a fix made of the one of a finding; None where there is none."""
         wanted = new_opcode(finding)
@@ -96,8 +102,11 @@ class Comparison:
 
     def _failure(self, finding: Finding) -> str | None:
         place = self.moved(place_of(finding))
-        if self.fixed_site(finding) is None:
+        old, new = self.original_site(finding), self.fixed_site(finding)
+        if old is None or new is None:
             return "the text after it holds no such copy"
+        if _statement(old) != _statement(new):
+            return "more of the statement is changed than the spelling"
         known = {finding.opcode, new_opcode(finding)}
         if any(site.copy.opcode not in known for site in self._after_sites[place]):
             return "the text after it holds another instruction"
@@ -127,6 +136,14 @@ class Comparison:
             return Counter((error.path or "", error.message) for error in judged.analysis.errors)
 
         return {path for path, _ in counted(self.after) - counted(self.before)}
+
+
+def _statement(site: CopySite) -> tuple[str, ...]:
+    """Everything of a copy but the spelling of its destination."""
+    whole = site.asm.text if site.asm is not None else ""
+    operands = (operand.text for operand in site.copy.instruction.operands)
+    predicate = site.copy.instruction.predicate or ""
+    return (whole.replace("shared::cluster", "shared::cta"), predicate, *operands)
 
 
 def new_opcode(finding: Finding) -> str:
