@@ -10,13 +10,14 @@ import click
 from ptxguard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from ptxguard.arch import Target
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Finding
     from ptxguard.fix.repair import Repair
     from ptxguard.model import Analysis
+    from ptxguard.verify.run import Verifier
 
     Judge = Callable[[Mapping[str, bytes]], tuple[Analysis, list[Finding]]]
 
@@ -113,34 +114,35 @@ class FixOptions:
         from ptxguard.fix.recheck import Judged
         from ptxguard.fix.repair import repair, write
 
-        verifier = None
-        if self.verify:
-            from ptxguard.verify.run import Verifier
+        def judged(overlay: Mapping[str, bytes]) -> Judged:
+            return Judged(*judge(overlay))
 
-            verifier = Verifier.on_this_machine(targets)
+        verifier = self._verifier(targets)
         safeties = {"safe", "unsafe"} if self.unsafe else {"safe"}
-        done = repair(
-            Judged(analysis, tuple(findings)),
-            findings,
-            safeties,
-            lambda overlay: Judged(*judge(overlay)),
-            verifier,
-        )
-        errors: list[PtxguardError] = list(done.errors())
+        done = repair(Judged(analysis, findings), findings, safeties, judged, verifier)
         units = None
+        errors: list[PtxguardError] = list(done.errors())
         if self.write:
-            if verifier is not None:
-                units = verifier.units(done.plan.findings)
+            units = verifier.units(done.plan.findings) if verifier is not None else None
             done, unwritten = write(done, units)
             errors += unwritten
             if unwritten:
-                done = replace(done, after=Judged(*judge({})))
-        lines = [*done.summary(written=self.write)]
-        if verifier is not None:
-            lines += verifier.report(units)
-        for line in lines:
-            click.echo(f"ptxguard: {line}" if line[:1] != " " else line, err=True)
+                done = replace(done, after=judged({}))
+        _tell([*done.summary(written=self.write), *(verifier.report(units) if verifier is not None else ())])
         return Fixed(done, tuple(errors))
+
+    def _verifier(self, targets: Sequence[Target]) -> Verifier | None:
+        if not self.verify:
+            return None
+        from ptxguard.verify.run import Verifier
+
+        return Verifier.on_this_machine(targets)
+
+
+def _tell(lines: Iterable[str]) -> None:
+    """Say on stderr what was done; standard output is for the report or the diff."""
+    for line in lines:
+        click.echo(line if line.startswith(" ") else f"ptxguard: {line}", err=True)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from ptxguard.fix.edits import Moves, read_text
 from ptxguard.fix.plan import Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ptxguard.finding import Finding
     from ptxguard.fix.plan import FileChange, Plan
@@ -30,7 +30,7 @@ class Judged:
     """
 
     analysis: Analysis
-    findings: tuple[Finding, ...]
+    findings: Sequence[Finding]
 
 
 def place_of(item: Finding | CopySite) -> Place:
