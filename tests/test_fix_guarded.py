@@ -63,7 +63,7 @@ def test_the_macro_is_defined_once_in_the_style_of_the_file(tmp_path):
     head, _, rest = after.partition("\n// shared::cta needs CUDA 12.8")
     assert head.endswith("#include <cstdint>\n")  # behind what is certain, before what is conditional
     assert rest.index("#endif") < rest.index("namespace acme")
-    block = after[len(head) : after.index("#endif\n", len(head)) + len("#endif\n")]
+    block = after[len(head) : after.index("#endif\n#endif\n", len(head)) + len("#endif\n#endif\n")]
     assert after.replace(block, "").replace('" ACME_TMA_LOAD_SPACE "', "cluster") == HEADER
 
 
@@ -90,6 +90,18 @@ def test_a_macro_that_is_there_is_used_again(tmp_path):
     twice = fix(tmp_path, {"a.cuh": more}, *OLD)["a.cuh"].decode()
     assert twice.count("#define TMA_LOAD_SPACE ") == 2
     assert twice == more.replace("shared::cluster.global", 'shared::" TMA_LOAD_SPACE ".global')
+
+
+def test_two_files_of_one_unit_may_both_define_it(tmp_path):
+    helper = HEADER.replace("ACME_KERNEL void load(", "ACME_KERNEL void other(")
+    files = {
+        "a.cu": f'#include "b.cuh"\n#include <cuda.h>\n#if CUDA_VERSION\n#endif\n{HEADER}',
+        "b.cuh": helper,
+    }
+    after = fix(tmp_path, files, *OLD)
+    joined = after["b.cuh"] + after["a.cu"].replace(b"ACME_LOAD_CUH_", b"ACME_A_CU_")
+    assert preprocessed(joined.decode(), (12, 4)).count(CLUSTER) == 4
+    assert preprocessed(joined.decode(), (13, 0)).count(CTA) == 4
 
 
 def test_raw_strings_and_line_ends(tmp_path):

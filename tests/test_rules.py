@@ -196,8 +196,10 @@ def test_refused_form_is_a_warning_only_for_named_targets():
 
 
 def test_cta_form_below_its_toolkit_only_with_a_lower_minimum():
-    site = make_site(CTA_2D, cta_form_missing_below=(12, 8))
+    site = make_site(CTA_2D, cta_form_missing_below=(12, 6))
     assert only("TMA004", site, cuda_min=(12, 4)).severity == Severity.WARNING
+    message = only("TMA004", site, cuda_min=(12, 6)).message
+    assert "needs CUDA 12.8, but its guards let it through with CUDA 12.6" in message
     assert check("TMA004", site) == []
     assert check("TMA004", site, cuda_min=(12, 8)) == []
     assert check("TMA004", replace(site, cta_form_missing_below=None), cuda_min=(12, 4)) == []

@@ -135,10 +135,12 @@ def _block(file: SourceFile, name: str) -> str:
     condition = _BY_RUNTIME.format(name=tested[1]) if tested else _BY_COMPILER
     lines = (
         "\n// shared::cta needs CUDA 12.8 (PTX ISA 8.6); with shared::cluster, sm_12x calls the driver.\n"
+        f"#ifndef {name}\n"
         f"#if {condition}\n"
         f'#define {name} "{NEW_WORD}"\n'
         "#else\n"
         f'#define {name} "{OLD_WORD}"\n'
+        "#endif\n"
         "#endif\n"
     )
     return lines.replace("\n", "\r\n") if "\r\n" in file.text else lines
