@@ -24,6 +24,11 @@ def cta_fix(site: CopySite, safety: str) -> Fix | None:
     return respelled(site, safety, NEW_WORD)
 
 
+def tag_fix(site: CopySite, safety: str) -> Fix | None:
+    """Rewrite the tag `space_cluster` of a library call to `space_shared`; None where it stands elsewhere."""
+    return respelled(site, safety, "shared")
+
+
 def respelled(site: CopySite, safety: str, text: str) -> Fix | None:
     """The fix that puts a text in the place of the word."""
     if "".join(span.text for span in site.space_spans) != OLD_WORD:

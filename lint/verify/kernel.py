@@ -89,6 +89,27 @@ def kernel_of_copy(copy: BulkCopy) -> str:
     return _module(list(registers.values()), f"{copy.opcode} {', '.join(words)};")
 
 
+def kernel_of_form(copy: BulkCopy) -> str:
+    """The body of a module that holds the form of a copy whose operands a library call hides.
+
+    Raises:
+        ParseError: the rank of the tensor is not known.
+    """
+    parts = copy.instruction.parts
+    if "tensor" in parts and not copy.dims:
+        raise ParseError("the call does not say the rank of the tensor")
+    if copy.dims:
+        coordinates = ", ".join(["%2"] * copy.dims)
+        return _of_form(f"{copy.opcode} [%0], [%1, {{{coordinates}}}], [%3];")
+    return _of_form(f"{copy.opcode} [%0], [%1], %2, [%3];")
+
+
+def _of_form(text: str) -> str:
+    kinds = ("b32", "b64", "b32", "b32")
+    registers = [_Register(f"%arg{i}", kind, read=True, written=False) for i, kind in enumerate(kinds)]
+    return _module(registers, _PLACEHOLDER.sub(lambda found: f"%arg{found[1]}", text))
+
+
 def _class_of(copy: BulkCopy, index: int, count: int) -> str:
     """Register class of an operand by its place (PTX ISA, syntax of both instructions)."""
     if copy.opcode.endswith("L2::cache_hint") and index == count - 1:

@@ -12,7 +12,7 @@ from ptxguard.errors import ParseError, ToolError
 from ptxguard.fix.plan import Refusal
 from ptxguard.verify.assemble import Assembled, assemble
 from ptxguard.verify.compare import Outcome, compare
-from ptxguard.verify.kernel import kernel_of_copy, kernel_of_statement
+from ptxguard.verify.kernel import kernel_of_copy, kernel_of_form, kernel_of_statement
 from ptxguard.verify.tools import Tool, find_tool
 from ptxguard.verify.units import UnitVerifier
 
@@ -124,4 +124,7 @@ def _kernels(before: CopySite, after: CopySite) -> tuple[tuple[str, str], str]:
     if before.asm is not None and after.asm is not None:
         texts = kernel_of_statement(before.asm), kernel_of_statement(after.asm)
         return texts, "the statement in a generated kernel"
+    if before.kind == "wrapper":
+        forms = kernel_of_form(before.copy), kernel_of_form(after.copy)
+        return forms, "the form that the call hides, in a generated kernel"
     return (kernel_of_copy(before.copy), kernel_of_copy(after.copy)), "the copy alone in a generated kernel"
