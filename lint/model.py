@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
+    from ptxguard.helper import HelperCall, Twin
     from ptxguard.location import JoinedText, SourceFile, Span
 
 
@@ -255,6 +256,8 @@ class CopySite:
         hidden: what hides the copy, for the kind wrapper; else None.
         build: what the project's build files say; None where nothing asked them.
         asm: the statement around it, for C++; else None.
+        calls: calls of the helper around it, for a copy that may become a syscall.
+        twin: what those calls could call instead, or None.
     """
 
     span: Span
@@ -276,6 +279,8 @@ class CopySite:
     build: BuildVerdict | None = None
     space_users: tuple[tuple[str, int, int], ...] = ()
     asm: AsmText | None = None
+    calls: tuple[HelperCall, ...] = ()
+    twin: Twin | None = None
 
     def record(self) -> dict[str, Any]:
         """The JSON form of `ptxguard sites`."""

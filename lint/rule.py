@@ -209,6 +209,18 @@ def finding_at(site: CopySite, meta: RuleMeta, case: Case, message: str) -> Find
     )
 
 
+def one_note(findings: Sequence[Finding]) -> Finding:
+    """One note for all unproven copies of a public header; the copies after the first become evidence."""
+    first, others = findings[0], findings[1:]
+    if not others:
+        return first
+    kernels = tuple(dict.fromkeys(kernel for finding in findings for kernel in finding.kernels))
+    links = tuple(Evidence("asm", finding.path, finding.line, finding.opcode or "") for finding in others)
+    evidence = tuple(dict.fromkeys((*first.evidence, *links)))
+    message = f"{first.message} (the same holds for {len(others)} more copies of this header)"
+    return replace(first, kernels=kernels, evidence=evidence, message=message)
+
+
 def finding_in(code: AsmCode, instruction: Instruction, meta: RuleMeta, case: Case, message: str) -> Finding:
     """A finding at an instruction of an asm statement."""
     pieces = code.template.spans(instruction.start, instruction.mnemonic_end)

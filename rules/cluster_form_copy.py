@@ -44,9 +44,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ptxguard.effects import performance_of, price_copy, price_words, syscall_of, target_words
-from ptxguard.finding import Confidence, Evidence, Finding, Severity
+from ptxguard.finding import Confidence, Finding, Severity
 from ptxguard.fix.choice import destination_fix, needs_guard
 from ptxguard.fix.spelling import settle_shared
+from ptxguard.fix.switch import switch_words
 from ptxguard.rule import (
     BUILT_FOR_OTHERS,
     PTX_SHIPPED,
@@ -57,6 +58,7 @@ from ptxguard.rule import (
     Rule,
     RuleMeta,
     finding_at,
+    one_note,
     targets_where,
     weighed_by_build,
 )
@@ -149,7 +151,7 @@ def _findings(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Find
         else:
             yield finding
     for findings in shared.values():
-        yield _one_note(findings)
+        yield one_note(findings)
 
 
 def _finding(
@@ -172,7 +174,9 @@ def _finding(
     if case.fix is not None:
         finding = replace(finding, fix=destination_fix(site, case.fix, options.cuda_min))
     guarded = options if needs_guard(options.cuda_min) and site.kind != "ptx" else None
-    finding = replace(finding, message=f"{fact}; {_advice(site, case, guarded)}")
+    switch = switch_words(site)
+    advice = f"{_advice(site, case, guarded)}{f'; {switch}' if switch else ''}"
+    finding = replace(finding, message=f"{fact}; {advice}")
     return weighed_by_build(finding, site, options)
 
 
@@ -202,18 +206,6 @@ def _advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
 def _undecided_guard(site: CopySite) -> str:
     guards = [item.text for item in site.evidence if item.kind == "guard"]
     return " and ".join(f"`{text}`" for text in guards) or "a guard on a macro that nobody defines"
-
-
-def _one_note(findings: list[Finding]) -> Finding:
-    """One note for all unproven copies of a public header; the copies after the first become evidence."""
-    first, others = findings[0], findings[1:]
-    if not others:
-        return first
-    kernels = tuple(dict.fromkeys(kernel for finding in findings for kernel in finding.kernels))
-    links = tuple(Evidence("asm", finding.path, finding.line, finding.opcode or "") for finding in others)
-    evidence = tuple(dict.fromkeys((*first.evidence, *links)))
-    message = f"{first.message} (the same holds for {len(others)} more copies of this header)"
-    return replace(first, kernels=kernels, evidence=evidence, message=message)
 
 
 _UNICAST = "__cuda_syscall_cp_async_bulk_unicast"

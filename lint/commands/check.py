@@ -61,7 +61,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         overlay: Mapping[str, bytes], progress: Callable[[int, int, str], None] | None = None
     ) -> tuple[Analysis, list[Finding]]:
         analysis = analyse(given["paths"], options, progress, overlay)
-        return analysis, fixing.vouch(analysis, run_rules(analysis, rules, asked), options.cuda_min)
+        return analysis, fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
 
     with progress_bar() as progress:
         analysis, found = judge({}, progress)

@@ -30,6 +30,11 @@ _OPTIONS = (
         "--verify", is_flag=True, help="With --fix or --diff: take back what ptxas does not bear out."
     ),
     click.option(
+        "--switch-callers",
+        is_flag=True,
+        help="Where a helper has a twin for shared::cta, let its callers call that instead.",
+    ),
+    click.option(
         "--assume-local",
         multiple=True,
         metavar="GLOB",
@@ -56,6 +61,7 @@ class FixOptions:
         only: whether what is left is not reported.
         unsafe: whether unsafe fixes are made, too.
         verify: whether ptxas is asked.
+        switch: whether callers are switched to the twin of a helper.
         assume_local: globs of functions and paths that the user vouches for.
     """
 
@@ -64,6 +70,7 @@ class FixOptions:
     only: bool
     unsafe: bool
     verify: bool
+    switch: bool
     assume_local: tuple[str, ...]
 
     @classmethod
@@ -80,7 +87,13 @@ class FixOptions:
             if given[name] and not (write or diff):
                 raise ConfigError(f"--{name.replace('_', '-')} needs --fix, --fix-only or --diff")
         return cls(
-            write, diff, given["fix_only"], given["unsafe_fixes"], given["verify"], given["assume_local"]
+            write,
+            diff,
+            given["fix_only"],
+            given["unsafe_fixes"],
+            given["verify"],
+            given["switch_callers"],
+            given["assume_local"],
         )
 
     @property
@@ -93,15 +106,19 @@ class FixOptions:
         """Whether the command ends with the fixes."""
         return self.diff or self.only
 
-    def vouch(
+    def offers(
         self, analysis: Analysis, findings: list[Finding], cuda_min: tuple[int, int] | None
     ) -> list[Finding]:
-        """Findings with the fixes that the user's word adds."""
-        if not self.assume_local:
-            return findings
-        from ptxguard.fix.vouch import vouch
+        """Findings with the fixes that these options add."""
+        if self.assume_local:
+            from ptxguard.fix.vouch import vouch
 
-        return vouch(findings, analysis.sites, self.assume_local, cuda_min)
+            findings = vouch(findings, analysis.sites, self.assume_local, cuda_min)
+        if self.switch:
+            from ptxguard.fix.switch import switched
+
+            findings = switched(findings, analysis.sites)
+        return findings
 
     def run(
         self, judge: Judge, analysis: Analysis, findings: Sequence[Finding], targets: Sequence[Target]

@@ -80,6 +80,9 @@ class Comparison:
 
     def fixed_site(self, finding: Finding) -> CopySite | None:
         """The copy that a fix made of the one of a finding; None where there is none."""
+        twin = finding.fix.twin if finding.fix is not None else None
+        if twin is not None:
+            return next(iter(self._after_sites.get(self.moved(twin), ())), None)
         wanted = new_opcode(finding)
         sites = self._after_sites.get(self.moved(place_of(finding)), [])
         return next((site for site in sites if site.copy.opcode == wanted), None)
@@ -108,15 +111,23 @@ class Comparison:
         if _statement(old) != _statement(new):
             return "more of the statement is changed than the spelling"
         known = {finding.opcode, new_opcode(finding)}
-        if any(site.copy.opcode not in known for site in self._after_sites[place]):
+        if any(site.copy.opcode not in known for site in self._after_sites.get(place, ())):
             return "the text after it holds another instruction"
+        if finding.fix is not None and finding.fix.twin is not None:
+            left = any(
+                call.destination == "local"
+                for site in self._after_sites.get(place, ())
+                for call in site.calls
+            )
+            return "some of the callers call the same helper after it" if left else None
         if any(other.code == finding.code and place_of(other) == place for other in self.after.findings):
             return "the copy is reported after it, too"
         return None
 
     def _disturbed(self) -> set[str]:
         """Files in which copies that were not to be fixed changed, or new errors stand."""
-        fixed = {place_of(finding) for finding in self.plan.findings}
+        respelled = [f for f in self.plan.findings if f.fix is not None and f.fix.twin is None]
+        fixed = {place_of(finding) for finding in respelled}
         moved = {self.moved(place) for place in fixed}
         old = Counter(
             (self.moved(place_of(site)), site.copy.opcode)

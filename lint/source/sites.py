@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 from ptxguard import forms
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.finding import Evidence, KernelPlace
-from ptxguard.model import AddressVerdict, AsmText, ClusterVerdict, CopySite
+from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
-from ptxguard.source.asmcode import AsmCodes, plain_argument
+from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
 from ptxguard.source.constants import Constants
 from ptxguard.source.cuda import Function
 from ptxguard.source.guardverdict import GuardVerdicts
+from ptxguard.source.joined import asm_text, joined, may_call_driver, site_key
 from ptxguard.source.lexer import AsmStatement, Malformed, find_statements
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.reach import Reach, Reaches
-from ptxguard.source.spaces import Spaces, place_of
+from ptxguard.source.spaces import Spaces
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ptxguard.source.lexer import Condition
     from ptxguard.source.project import Project
     from ptxguard.source.tree import TreeFile
+    from ptxguard.source.twins import Helpers
     from ptxguard.source.uses import Owner
     from ptxguard.source.wrappersites import WrapperSites
 
@@ -113,6 +115,12 @@ class SiteFinder:
         return Spaces(self.project, self.statements)
 
     @cached_property
+    def _helpers(self) -> Helpers:
+        from ptxguard.source.twins import Helpers  # few trees hold copies that call the driver
+
+        return Helpers(self)
+
+    @cached_property
     def _codes(self) -> AsmCodes:
         return AsmCodes(self)
 
@@ -166,9 +174,9 @@ class SiteFinder:
                 if copy is None:
                     continue
                 site = self._site(statement, instructions, copy)
-                key = _key(site)
+                key = site_key(site)
                 known = found.get(key)
-                found[key] = site if known is None else _joined(known, site)
+                found[key] = site if known is None else joined(known, site)
         return list(found.values())
 
     def _instructions(self, statement: AsmStatement) -> tuple[Instruction, ...]:
@@ -232,13 +240,16 @@ class SiteFinder:
             evidence=(here, *self.guards.evidence(statement)),
             space_spans=spelling.spans,
             space_users=spelling.users,
-            asm=_asm_text(statement),
+            asm=asm_text(statement),
             public=self.is_public(pieces[0].path),
             cta_form_missing_below=self.guards.cta_form_missing_below(statement, copy),
         )
         if owner is not None:
             address = StatementFlow(statement, instructions, owner, self.flow).address(copy)
             site = self.judge(site, owner, address)
+            if isinstance(owner, Function) and spelling.spans and may_call_driver(site):
+                calls = self._helpers.calls(statement, instructions, copy, owner)
+                site = replace(site, calls=calls, twin=self._helpers.twin(statement, copy, owner))
         return self.with_build(site, self.guards.conditions_of(statement))
 
     def with_build(self, site: CopySite, conditions: list[Condition]) -> CopySite:
@@ -332,43 +343,3 @@ def _located(error: ParseError, template: JoinedText, statement: AsmStatement) -
     file, offset = template.locate(min(error.offset or 0, max(len(template.text) - 1, 0)))
     line, column = file.position(offset)
     return ParseError(f"asm text is no PTX: {error.message}", path=file.path, line=line, column=column)
-
-
-_RANK = {"compiled": 2, "unknown": 1, "excluded": 0}
-
-
-def _weight(site: CopySite) -> int:
-    return sum(_RANK[verdict] for verdict in site.targets.values())
-
-
-def _asm_text(statement: AsmStatement) -> AsmText:
-    arguments = tuple(map(plain_argument, statement.operands))
-    return AsmText(statement.template.text, arguments, (place_of(statement),))
-
-
-def _key(site: CopySite) -> tuple[object, ...]:
-    """What makes two finds one site: the place, the instruction, and the verdicts about it."""
-    verdicts = (site.address.destination, site.address.mbarrier, site.cluster.verdict)
-    place = (site.span.path, site.span.line, site.span.column)
-    return (*place, site.copy.opcode, *verdicts, site.cluster.launches_in_sight)
-
-
-def _joined(known: CopySite, other: CopySite) -> CopySite:
-    """One site for two finds of the same instruction (`_key`): the more compiled one counts."""
-    targets = {
-        name: max(value, other.targets.get(name, value), key=_RANK.__getitem__)
-        for name, value in known.targets.items()
-    }
-    site = replace(max(known, other, key=_weight), targets=targets)
-    if known.asm is None or other.asm is None or site.asm is None:
-        return site
-    places = tuple(dict.fromkeys((*known.asm.places, *other.asm.places)))
-    same = [span.begin_position for span in known.space_spans] == [
-        span.begin_position for span in other.space_spans
-    ]
-    return replace(
-        site,
-        asm=replace(site.asm, places=places),
-        space_spans=site.space_spans if same else (),  # two macro values: a fix of one alone is none
-        space_users=tuple(dict.fromkeys((*known.space_users, *other.space_users))),
-    )

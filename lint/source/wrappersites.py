@@ -187,7 +187,7 @@ class WrapperSites:
         if node is None:
             return Flow("unknown", "the call does not give it")
         flow = self.finder.flow
-        found = flow.address(node, Frame(owner)) if refers else flow.operand(node, owner)
+        found = flow.address(node, Frame(owner)) if refers else flow.operand(node, Frame(owner))
         return found if found.owner != "none" else Flow("unknown", f"{node.text} is a plain number")
 
 
