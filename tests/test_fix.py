@@ -18,6 +18,8 @@ ENCODINGS = {
     "utf-8 with a mark": (b"\xef\xbb\xbf", "utf-8"),
     "utf-16 little": (b"\xff\xfe", "utf-16-le"),
     "utf-16 big": (b"\xfe\xff", "utf-16-be"),
+    "utf-32 little": (b"\xff\xfe\0\0", "utf-32-le"),
+    "utf-32 big": (b"\0\0\xfe\xff", "utf-32-be"),
     "latin-1": (b"", "latin-1"),
 }
 
@@ -28,6 +30,15 @@ def test_encoding_and_line_ends_survive(name, tmp_path):
     before = mark + ODD.encode(encoding)
     wanted = mark + ODD.replace(CLUSTER_TEXT, CTA_TEXT).encode(encoding)
     assert fix(tmp_path, {"a.cu": before})["a.cu"] == wanted != before
+
+
+def test_a_link_in_the_tree_is_the_same_file(tmp_path):
+    write(tmp_path, {"a.cu": LOCAL})
+    (tmp_path / "b.cu").symlink_to("a.cu")
+    ran = check(tmp_path, "--fix")
+    assert (ran.status, ran.err) == (0, "ptxguard: fixed 2 copies in 1 file\n")
+    assert (tmp_path / "b.cu").is_symlink()
+    assert (tmp_path / "a.cu").read_text() == LOCAL.replace(CLUSTER_TEXT, CTA_TEXT)
 
 
 def test_a_second_run_changes_nothing(tmp_path):

@@ -29,6 +29,7 @@ LAYERS = (
     ("cmake",),
     ("builds",),
     ("source.", "binary."),
+    ("cache",),
     ("effects",),
     ("fix.spelling",),
     ("fix.switch",),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxguard.commands.fixoptions import FixOptions, fix_options
-from ptxguard.commands.options import read_options, source_options
+from ptxguard.commands.options import analyse_source, read_options, source_options
 from ptxguard.finding import Severity
 from ptxguard.output.progress import progress_bar
 from ptxguard.output.report import Report, deliver
@@ -45,7 +45,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     from ptxguard.engine import run_rules, select_rules
     from ptxguard.rule import CheckOptions
-    from ptxguard.source.analyse import analyse
 
     fixing = FixOptions.read(given)
     rules = select_rules(given["select"], given["ignore"])
@@ -60,7 +59,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     def judge(
         overlay: Mapping[str, bytes], progress: Callable[[int, int, str], None] | None = None
     ) -> tuple[Analysis, list[Finding]]:
-        analysis = analyse(given["paths"], options, progress, overlay)
+        analysis = analyse_source(given, options, progress, overlay)
         return analysis, fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
 
     with progress_bar() as progress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,8 +12,9 @@ from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from ptxguard.model import Analysis
     from ptxguard.source.analyse import Options
 
 _VERSION = re.compile(r"(\d{1,2})\.(\d{1,2})(?:\.\d+)?\Z")
@@ -26,6 +28,8 @@ _SHARED = (
     click.option("--cuda-min", metavar="X.Y", help="Lowest CUDA toolkit that the project supports."),
     click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro; repeatable."),
     click.option("--public", multiple=True, metavar="GLOB", help="Headers that others include; repeatable."),
+    click.option("--no-cache", is_flag=True, help="Neither read nor write the cache of analyses."),
+    click.option("--cache-dir", metavar="FOLDER", help="Folder of the cache; default: the user's own."),
     click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
     click.option(
         "--output-file", metavar="FILE", help="Write there, in one piece, instead of standard output."
@@ -60,6 +64,28 @@ def read_options(
         defines=dict(_read_macro(text) for text in defines),
         public=tuple(public),
     )
+
+
+def analyse_source(
+    given: Mapping[str, Any],
+    options: Options,
+    progress: Callable[[int, int, str], None] | None,
+    overlay: Mapping[str, bytes] = MappingProxyType({}),
+) -> Analysis:
+    """The analysis of the paths that a command was given, from the cache unless that is switched off.
+
+    `overlay` gives bytes by real path that stand for those on disk; such a tree is never kept.
+    """
+    from pathlib import Path
+
+    from ptxguard.cache import Cache, default_folder
+
+    if given["no_cache"] or overlay:
+        from ptxguard.source.analyse import analyse
+
+        return analyse(given["paths"], options, progress, overlay)
+    folder = Path(given["cache_dir"]) if given["cache_dir"] else default_folder()
+    return Cache(folder).analyse(given["paths"], options, progress)
 
 
 def _read_version(text: str) -> tuple[int, int]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxguard.finding import Edit
 
 # Encodings whose first bytes are a mark that no character of the text stands for.
-_MARKS = {"utf-8-sig": ("utf-8", 3), "utf-16": ("utf-16", 2)}
+_MARKS = {"utf-8-sig": 3, "utf-16": 2, "utf-32": 4}
 
 
 @dataclass(frozen=True, order=True)
@@ -74,9 +74,9 @@ class Text:
 
     def with_changes(self, changes: Iterable[Change]) -> bytes:
         """Bytes of the file after changes that do not overlap."""
-        encoding, mark = _MARKS.get(self.file.encoding, (self.file.encoding, 0))
-        if encoding == "utf-16":
-            encoding = "utf-16-le" if self.data.startswith(b"\xff\xfe") else "utf-16-be"
+        encoding, mark = self.file.encoding.removesuffix("-sig"), _MARKS.get(self.file.encoding, 0)
+        if encoding in ("utf-16", "utf-32"):
+            encoding += "-le" if self.data.startswith(b"\xff\xfe") else "-be"
         text, pieces, at, byte = self.file.text, [], 0, 0
         for change in sorted(changes):
             kept = mark * (byte == 0) + len(text[at : change.start].encode(encoding))

@@ -74,22 +74,24 @@ class _Planner:
 
     Attributes:
         reported: paths that may be changed.
-        texts: files read so far.
-        changes: accepted changes by path.
+        texts: files read so far, by real path: a link and what it points to are one file.
+        changes: accepted changes, likewise.
     """
 
     reported: Set[str]
     texts: dict[str, Text] = field(default_factory=dict)
     changes: dict[str, set[Change]] = field(default_factory=dict)
 
-    def text(self, path: str) -> Text:
-        if path not in self.texts:
+    def text(self, path: str) -> tuple[str, Text]:
+        """Real path and text of a file."""
+        real = os.path.realpath(path)
+        if real not in self.texts:
             try:
-                data = Path(path).read_bytes()
+                data = Path(real).read_bytes()
             except OSError as error:
                 raise PtxguardError(f"cannot be read: {error.strerror}", path=path) from None
-            self.texts[path] = read_text(data, path)
-        return self.texts[path]
+            self.texts[real] = read_text(data, path)
+        return real, self.texts[real]
 
     def refuse(self, fix: Fix) -> str:
         """Why a fix cannot be made beside those accepted; empty after it has been accepted."""
@@ -97,24 +99,27 @@ class _Planner:
         if outside is not None:
             return f"the text stands in {outside}, which was not named"
         try:
-            wanted = [(edit.path, self.text(edit.path).change(edit)) for edit in fix.edits]
+            wanted = [
+                (real, text.change(edit)) for edit in fix.edits for real, text in [self.text(edit.path)]
+            ]
         except PtxguardError as error:
             return str(error)
-        replaced = "".join(self.texts[path].between(change) for path, change in wanted)
+        replaced = "".join(self.texts[real].between(change) for real, change in wanted)
         if replaced != fix.replaces:
             return f"the text there is {replaced!r} and not {fix.replaces!r} (joined by a program?)"
-        for path, change in wanted:
-            for made in self.changes.get(path, ()):
+        for real, change in wanted:
+            for made in self.changes.get(real, ()):
                 if made != change and made.overlaps(change):
                     return "it overlaps another fix; run again when that one has been made"
-        for path, change in wanted:
-            self.changes.setdefault(path, set()).add(change)
+        for real, change in wanted:
+            self.changes.setdefault(real, set()).add(change)
         return ""
 
     def files(self) -> Iterator[FileChange]:
-        for path in sorted(self.changes):
-            changes = tuple(sorted(self.changes[path]))
-            yield FileChange(path, os.path.realpath(path), self.texts[path], changes)
+        """What is accepted, by path."""
+        for real in sorted(self.changes, key=lambda real: self.texts[real].file.path):
+            text = self.texts[real]
+            yield FileChange(text.file.path, real, text, tuple(sorted(self.changes[real])))
 
 
 def make_plan(findings: Iterable[Finding], safeties: Set[str], reported: Set[str]) -> Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,11 +59,17 @@ class Comparison:
     def __init__(self, before: Judged, after: Judged, plan: Plan) -> None:
         """The order of the arguments is that of time."""
         self.before, self.after, self.plan = before, after, plan
-        self._moved = {change.path: _Moved(change) for change in plan.files}
+        self._moved = {change.real: _Moved(change) for change in plan.files}
+        self._real: dict[str, str] = {}
+
+    def _real_path(self, path: str) -> str:
+        if path not in self._real:
+            self._real[path] = os.path.realpath(path)
+        return self._real[path]
 
     def moved(self, place: Place) -> Place:
         """Where a place is after the plan."""
-        known = self._moved.get(place[0])
+        known = self._moved.get(self._real_path(place[0]))
         return known.after(place) if known is not None else place
 
     @cached_property
@@ -100,7 +107,7 @@ class Comparison:
             Refusal(finding, f"{path} holds other copies or cannot be read after it")
             for path in self._disturbed()
             for finding in self.plan.findings
-            if path not in self._moved or _touches(finding, path)
+            if self._real_path(path) not in self._moved or self._touches(finding, path)
         ]
 
     def _failure(self, finding: Finding) -> str | None:
@@ -123,6 +130,10 @@ class Comparison:
         if any(other.code == finding.code and place_of(other) == place for other in self.after.findings):
             return "the copy is reported after it, too"
         return None
+
+    def _touches(self, finding: Finding, path: str) -> bool:
+        edits = finding.fix.edits if finding.fix is not None else ()
+        return any(self._real_path(edit.path) == self._real_path(path) for edit in edits)
 
     def _disturbed(self) -> set[str]:
         """Files in which copies that were not to be fixed changed, or new errors stand."""
@@ -166,7 +177,3 @@ def without(findings: Iterable[Finding], refused: Iterable[Refusal]) -> list[Fin
     """Findings less those that were refused."""
     gone = {id(refusal.finding) for refusal in refused}
     return [finding for finding in findings if id(finding) not in gone]
-
-
-def _touches(finding: Finding, path: str) -> bool:
-    return finding.fix is not None and any(edit.path == path for edit in finding.fix.edits)
