@@ -184,6 +184,8 @@ class Hidden:
         reason: one sentence that says why, or what is missing.
         instead: what to write instead.
         kind: call, atom (a type that copies where it is used) or host (a host function with such a kernel).
+        rewrite: characters of the use and what stands in their place for the own CTA's window, in file order;
+            empty where the library in the tree cannot be asked for it.
     """
 
     name: str
@@ -191,6 +193,7 @@ class Hidden:
     reason: str
     instead: str
     kind: str
+    rewrite: tuple[tuple[Span, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ of CuTe on sm_12x since CUTLASS 3.9. The version is read from the tree (`CCCL_VE
 Fix safety
 ----------
 The assembly stands in the library. Where a tag at the call decides, the fix writes `space_shared` in
-the place of `space_cluster`, if the version of CCCL in the tree has that overload (2.8); the
-conditions of TMA001 for the rewrite hold. Elsewhere no fix is offered, and the message says what to
-write or which version to build with.
+the place of `space_cluster`; an experimental helper becomes the call of `cuda::ptx` that it makes
+itself, with that tag. Both need a CCCL in the tree that has the overload (2.8), and the conditions of
+TMA001 for the rewrite hold. Elsewhere no fix is offered, and the message says what to write or which
+version to build with.
 
 References
 ----------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ptxguard.fix.spelling import cta_fix, tag_fix
+from ptxguard.fix.spelling import call_fix, cta_fix
 
 if TYPE_CHECKING:
     from ptxguard.finding import Fix
@@ -22,11 +22,11 @@ def needs_guard(cuda_min: tuple[int, int] | None) -> bool:
 def destination_fix(site: CopySite, safety: str, cuda_min: tuple[int, int] | None) -> Fix | None:
     """The fix of a copy whose destination lies in the issuing CTA, or None where it cannot be written.
 
-    A PTX module says itself which version it needs, so that no guard belongs into it. A wrapper has the other
-    tag only with a toolkit that has the form.
+    A PTX module says itself which version it needs, so that no guard belongs into it. A library has
+    the other call only with a toolkit that has the form.
     """
     if site.kind == "wrapper":
-        return None if needs_guard(cuda_min) else tag_fix(site, safety)
+        return None if needs_guard(cuda_min) else call_fix(site, safety)
     if not needs_guard(cuda_min) or site.kind == "ptx":
         return cta_fix(site, safety)
     from ptxguard.fix.guarded import guarded_fix  # only projects that support old toolkits pay for it

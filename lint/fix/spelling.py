@@ -29,9 +29,13 @@ def cta_fix(site: CopySite, safety: str) -> Fix | None:
     return respelled(site, safety, NEW_WORD)
 
 
-def tag_fix(site: CopySite, safety: str) -> Fix | None:
-    """Rewrite the tag `space_cluster` of a library call to `space_shared`; None where it stands elsewhere."""
-    return respelled(site, safety, "shared")
+def call_fix(site: CopySite, safety: str) -> Fix | None:
+    """Rewrite a library call to the one for the own CTA's window; None where there is none to be had."""
+    rewrite = site.hidden.rewrite if site.hidden is not None else ()
+    if not rewrite:
+        return None
+    edits = tuple(Edit(span.path, *span.begin_position, *span.end_position, text) for span, text in rewrite)
+    return Fix(safety, edits, replaces="".join(span.text for span, _ in rewrite))
 
 
 def respelled(site: CopySite, safety: str, text: str) -> Fix | None:

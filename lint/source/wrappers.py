@@ -44,7 +44,8 @@ class Wrapper:
         opcode: what it hides, with `{space}` and, where only the call tells, `{rank}`.
         rank: tensor rank that the name tells, 0 where it tells none.
         tagged: whether the first two arguments name the windows.
-        shared_since: first version with the same call for the own CTA's window, where the tag alone decides.
+        shared_since: first version with a call for the own CTA's window, or None.
+        becomes: qualified name of that call, "" where the tag alone decides.
         arguments: positions of arguments.
         barrier_object: whether the barrier is passed by reference.
         spaces: (first version, window) in order.
@@ -59,6 +60,7 @@ class Wrapper:
     rank: int
     tagged: bool
     shared_since: Version | None
+    becomes: str
     arguments: Mapping[str, int]
     barrier_object: bool
     spaces: tuple[tuple[Version, str], ...]
@@ -106,6 +108,7 @@ def _read(row: Mapping[str, Any], libraries: Mapping[str, Library]) -> Iterator[
                 rank=rank,
                 tagged=row.get("tagged", False),
                 shared_since=_version(row["shared_since"]) if "shared_since" in row else None,
+                becomes=row.get("becomes", ""),
                 arguments=_arguments(row, rank),
                 barrier_object=row.get("barrier") == "object",
                 spaces=tuple((_version(first), space) for first, space in row["spaces"]),

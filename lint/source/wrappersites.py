@@ -13,8 +13,8 @@ from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite, Hidden, Ins
 from ptxguard.source.flowbase import Frame
 from ptxguard.source.flowfacts import Flow
 from ptxguard.source.libraries import LibraryVersions
-from ptxguard.source.spaces import WORD
-from ptxguard.source.wrappertags import arguments_of, completion, is_aligned, rank_of, tag_token, window
+from ptxguard.source.wrapperrewrite import rewrite_of
+from ptxguard.source.wrappertags import arguments_of, completion, is_aligned, rank_of, window
 from ptxguard.source.wrapperuses import WrapperUses
 
 if TYPE_CHECKING:
@@ -141,7 +141,8 @@ class WrapperSites:
         conditions: list[Condition] = [(unit.guard_at(use.offset), True)]
         here = Evidence("call", span.path, span.line, f"{wrapper.qualified} hides {form.copy.opcode}")
         version = self._versions.of(wrapper.library)
-        hidden = Hidden(wrapper.qualified, form.certain, form.reason, wrapper.instead, wrapper.kind)
+        rewrite = rewrite_of(wrapper, use, version.versions) if form.certain else ()
+        hidden = Hidden(wrapper.qualified, form.certain, form.reason, wrapper.instead, wrapper.kind, rewrite)
         site = CopySite(
             span=span,
             end_span=span,
@@ -153,7 +154,6 @@ class WrapperSites:
             cluster=ClusterVerdict("undecided", _IN_LIBRARY if wrapper.kind == "host" else _NO_KERNEL),
             address=AddressVerdict("unknown", "unknown", _NO_ADDRESS),
             evidence=(here, *finder.guards.evidence_of(conditions), *version.evidence),
-            space_spans=self._tag_spans(wrapper, use, form),
             public=finder.is_public(span.path),
             hidden=hidden,
         )
@@ -161,18 +161,6 @@ class WrapperSites:
         if use.owner is not None and called:
             site = finder.judge(site, use.owner, self._address(wrapper, use, use.owner, form))
         return finder.with_build(site, conditions)
-
-    def _tag_spans(self, wrapper: Wrapper, use: Use, form: _Form) -> tuple[Span, ...]:
-        """Where `cluster` of the tag is written, if the library in the tree takes the other tag, too."""
-        versions = self._versions.of(wrapper.library).versions
-        since = wrapper.shared_since
-        if since is None or not form.certain or not versions or min(versions) < since:
-            return ()
-        tag = tag_token(use)
-        if tag is None:
-            return ()
-        start = use.tokens.starts[tag] + len("space_")
-        return (Span(use.unit.file, start, start + len(WORD)),)
 
     def _address(self, wrapper: Wrapper, use: Use, owner: Owner, form: _Form) -> AddressVerdict:
         shift = 1 if wrapper.tagged and form.copy.cta_group else 0
