@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING
 
 from ptxguard.effects import price_copy, price_words, syscall_of, target_words
 from ptxguard.finding import Confidence, Finding, Severity
-from ptxguard.rule import Case, CheckOptions, Example, Rule, RuleMeta, cta_fix, finding_at
+from ptxguard.fix.choice import destination_fix
+from ptxguard.rule import Case, CheckOptions, Example, Rule, RuleMeta, finding_at
 from ptxguard.rules.cluster_form_copy import advice, decide
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _finding(site: CopySite, options: CheckOptions) -> Finding:
         cost=cost,
         severity=min(case.severity, proof.severity),
         evidence=(*finding.evidence, *(site.build.evidence if site.build is not None else ())),
-        fix=cta_fix(site, proof.fix) if proof.fix is not None else None,
+        fix=destination_fix(site, proof.fix, options.cuda_min) if proof.fix is not None else None,
     )
 
 

@@ -32,6 +32,7 @@ class Report:
         hidden: findings that `--min-severity` hides.
         targets: names of the targets asked for.
         files: files with findings that are about no copy.
+        fixed: findings that the run has repaired; they are not among `findings`.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -40,6 +41,7 @@ class Report:
     hidden: int = 0
     targets: tuple[str, ...] = ()
     files: tuple[SourceFile, ...] = ()
+    fixed: int = 0
     _files: dict[str, SourceFile] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ptxguard.asmnames import is_balanced, names_outside_braces
@@ -104,11 +104,7 @@ class AsmCodes:
         self, operand: AsmOperand, statement: AsmStatement, instructions: tuple[Instruction, ...]
     ) -> AsmArgument:
         window = self._window(operand, statement, instructions)
-        tokens, indices = operand.tokens, operand.indices
-        text = tokens.source(indices[0], indices[-1] + 1) if indices else ""
-        return AsmArgument(
-            operand.name, operand.constraint, operand.output, text, window.kind, window.evidence
-        )
+        return replace(plain_argument(operand), window=window.kind, evidence=window.evidence)
 
     def _window(
         self, operand: AsmOperand, statement: AsmStatement, instructions: tuple[Instruction, ...]
@@ -124,6 +120,13 @@ class AsmCodes:
             if _bound(statement, address.text[1:], output=None) is operand:
                 return Windows(self.finder.graph).of(operand_node(operand, owner), owner)
         return Window("")
+
+
+def plain_argument(operand: AsmOperand) -> AsmArgument:
+    """An operand as it is written; nothing is said about an address in it."""
+    tokens, indices = operand.tokens, operand.indices
+    text = tokens.source(indices[0], indices[-1] + 1) if indices else ""
+    return AsmArgument(operand.name, operand.constraint, operand.output, text)
 
 
 def _bound(statement: AsmStatement, name: str, *, output: bool | None) -> AsmOperand | None:
