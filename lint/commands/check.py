@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ptxguard.commands.options import read_options, source_options
+from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.finding import Severity
+from ptxguard.output.formats import may_fail, write_report
 from ptxguard.output.progress import progress_bar
-from ptxguard.output.report import Report, deliver
-from ptxguard.output.style import Style, wants_color
+from ptxguard.output.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from ptxguard.memcost import Gpu
 
@@ -23,6 +23,7 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 
 @click.command()
 @source_options
+@output_options()
 @click.option("--select", multiple=True, metavar="CODE", help="Only rules whose code begins so; repeatable.")
 @click.option("--ignore", multiple=True, metavar="CODE", help="Not these rules; repeatable.")
 @click.option(
@@ -43,6 +44,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from ptxguard.rule import CheckOptions
     from ptxguard.source.analyse import analyse
 
+    outputs = read_outputs(given)
     rules = select_rules(given["select"], given["ignore"])
     options = read_options(given["targets"], given["cuda_min"], given["defines"], given["public"])
     asked = CheckOptions(
@@ -63,14 +65,14 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         hidden=len(found) - len(shown),
         targets=tuple(target.name for target in options.targets),
         files=analysis.other_files(),
+        targets_named=asked.targets_named,
     )
-    deliver(
-        _rendered(report, given["output_format"], given["color"], given["output_file"]), given["output_file"]
-    )
+    write_report(report, outputs, given["color"])
     for error in report.errors:
         click.echo(f"ptxguard: {error}", err=True)
     worst = Severity[given["fail_on"].upper()]
-    failed = any(finding.severity >= worst for finding in found) and not given["exit_zero"]
+    failed = any(finding.severity >= worst for finding in found)
+    failed = failed and not given["exit_zero"] and may_fail(outputs)
     ctx.exit(2 if report.errors else int(failed))
 
 
@@ -78,13 +80,3 @@ def _read_gpus(names: Iterable[str]) -> tuple[Gpu, ...]:
     from ptxguard.memcost import DEFAULT_GPUS, find_gpu
 
     return tuple(dict.fromkeys(find_gpu(name) for name in tuple(names) or DEFAULT_GPUS))
-
-
-def _rendered(report: Report, output_format: str, color: str, output_file: str | None) -> Iterator[str]:
-    if output_format == "json":
-        from ptxguard.output import json
-
-        return json.render(report)
-    from ptxguard.output import text
-
-    return text.render(report, Style(wants_color(color, sys.stdout, to_file=output_file is not None)))

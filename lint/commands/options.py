@@ -26,13 +26,6 @@ _SHARED = (
     click.option("--cuda-min", metavar="X.Y", help="Lowest CUDA toolkit that the project supports."),
     click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro; repeatable."),
     click.option("--public", multiple=True, metavar="GLOB", help="Headers that others include; repeatable."),
-    click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
-    click.option(
-        "--output-file", metavar="FILE", help="Write there, in one piece, instead of standard output."
-    ),
-    click.option(
-        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True
-    ),
 )
 
 
