@@ -51,15 +51,29 @@ class Builds:
 
     Attributes:
         files: in path order.
+        searched: bytes that were searched for, in lower case.
+        commits: (root, path) -> commit of each submodule that was asked for.
     """
 
     files: Sequence[BuildFile]
+    searched: set[bytes] = field(default_factory=set)
+    commits: dict[tuple[str, str], str] = field(default_factory=dict)
     _defines: dict[str, tuple[str | None, Evidence] | None] = field(default_factory=dict, repr=False)
 
     def targets_of(self, path: str) -> tuple[Built, ...]:
         """Targets for which a file is built: its own where they can be told, else all the project's."""
         own = self._read[1].get(path)
         return own if own is not None else self._read[0]
+
+    def holding(self, words: Iterable[bytes]) -> Iterator[tuple[BuildFile, bytes]]:
+        """Files that hold one of some words, in any case of letters, with their bytes."""
+        wanted = [word.lower() for word in words]
+        self.searched.update(wanted)
+        for file in self.files:
+            data = file.data()
+            lower = data.lower()
+            if any(word in lower for word in wanted):
+                yield file, data
 
     def tells(self, path: str) -> bool:
         """Whether a file has targets of its own."""
@@ -75,10 +89,7 @@ class Builds:
         named: list[Built] = []
         per_file: dict[str, tuple[Built, ...]] = {}
         open_ended = None
-        for file in self.files:
-            data = file.data()
-            if not any(mark in data for mark in _MARKS):
-                continue
+        for file, data in self.holding(_MARKS):
             text = data.decode("utf-8", "replace")
             if file.shown.endswith("compile_commands.json"):
                 for path, built in _compile_commands(file, text):
@@ -107,10 +118,7 @@ class Builds:
     def _definitions(self, name: str) -> Iterator[tuple[str | None, Evidence]]:
         flag = re.compile(rf"-D\s?{re.escape(name)}(?:=([\w.]+))?(?![\w=])")
         command = re.compile(rf"compile_definitions\s*\([^()]*?\b{re.escape(name)}(?:=([\w.]+))?(?![\w=])")
-        for file in self.files:
-            data = file.data()
-            if name.encode() not in data:
-                continue
+        for file, data in self.holding([name.encode()]):
             text = data.decode("utf-8", "replace")
             for pattern in (flag, command):
                 for match in pattern.finditer(text):

@@ -47,6 +47,10 @@ class SourceFile:
         line = bisect_right(self.line_starts, offset)
         return line, offset - self.line_starts[line - 1] + 1
 
+    def end_position(self, offset: int) -> tuple[int, int]:
+        """`position` of an offset that ends a span: behind the character before it."""
+        return self.position(offset)
+
     def line_text(self, line: int) -> str:
         """The text of a 1-based line of the outermost file, without its line end."""
         if self.parent is not None:
@@ -85,7 +89,7 @@ class Span:
     @cached_property
     def end_position(self) -> tuple[int, int]:
         """1-based (line, column) behind the last character."""
-        return self.file.position(self.end)
+        return self.file.end_position(self.end)
 
     @property
     def line(self) -> int:
@@ -173,3 +177,29 @@ class JoinedText:
                 piece = Span(piece.file, pieces.pop().start, piece.end)
             pieces.append(piece)
         return pieces
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedFile(SourceFile):
+    """Code that a program joins from several literals: a file of its own whose places are in another file.
+
+    Attributes:
+        joined: the code, each character with its place.
+    """
+
+    joined: JoinedText = field(default_factory=lambda: JoinedText("", ()))
+
+    @classmethod
+    def of(cls, joined: JoinedText, parent: SourceFile) -> JoinedFile:
+        """The file of a joined text whose literals stand in `parent`, as far as one file holds them."""
+        return cls(parent.path, joined.text, parent.encoding, parent, 0, joined)
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """1-based (line, column) of the literal's character."""
+        file, place = self.joined.locate(offset)
+        return file.position(place)
+
+    def end_position(self, offset: int) -> tuple[int, int]:
+        """1-based (line, column) behind the literal's character that stands before an offset."""
+        pieces = self.joined.spans(max(offset - 1, 0), offset)
+        return pieces[-1].end_position if pieces else self.position(offset)

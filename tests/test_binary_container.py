@@ -130,6 +130,7 @@ def test_a_missing_file_is_an_error(tmp_path):
         ("lib.dll", portable_executable(FATBIN, size=1 << 20), "cut off"),
         ("gap.dll", portable_executable(b"\1" * 400 + FATBIN), "are no fatbin"),
     ],
+    ids=["shared object", "wheel", "gzip", "library of Windows", "gap"],  # the bytes hold the time of day
 )
 def test_damage_is_named(tmp_path, name, data, message):
     (tmp_path / name).write_bytes(data)

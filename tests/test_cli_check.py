@@ -11,6 +11,7 @@ import pytest
 
 from ptxguard import cli
 from ptxguard.arch import DEFAULT_TARGETS
+from ptxguard.cache import Cache
 from ptxguard.errors import ParseError
 from ptxguard.model import Analysis
 from sitekit import CLUSTER_2D, UNDECIDED, UNKNOWN, make_site
@@ -46,6 +47,7 @@ def analysis(monkeypatch):
     module = ModuleType("ptxguard.source.analyse")
     module.Options, module.analyse = Options, fake.analyse
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(Cache, "analyse", lambda _, *given: sys.modules[module.__name__].analyse(*given))
     return fake
 
 

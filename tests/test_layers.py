@@ -28,6 +28,7 @@ LAYERS = (
     ("cmake",),
     ("builds",),
     ("source.", "binary."),
+    ("cache",),
     ("effects",),
     ("rule",),
     ("rules.",),

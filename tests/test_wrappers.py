@@ -13,7 +13,8 @@ from ptxguard.finding import Severity
 from ptxguard.forms import on_target, read_bulk_copy
 from ptxguard.model import Instruction
 from ptxguard.source.analyse import Options, analyse
-from ptxguard.source.wrappers import MARKS, wrappers
+from ptxguard.source.candidates import WRAPPER_MARKS
+from ptxguard.source.wrappers import wrappers
 
 TABLE = wrappers()
 EXPERIMENTAL = "cuda::device::experimental::cp_async_bulk_global_to_shared"
@@ -47,7 +48,7 @@ def kernel(call, head="", before=""):
 
 @pytest.mark.parametrize("wrapper", TABLE.values(), ids=TABLE.keys())
 def test_every_row_can_be_found_and_names_a_form_of_the_instruction(wrapper):
-    assert any(mark.decode() in f"{'::'.join(wrapper.namespace)}::{wrapper.name}" for mark in MARKS)
+    assert any(mark.decode() in f"{'::'.join(wrapper.namespace)}::{wrapper.name}" for mark in WRAPPER_MARKS)
     versions = [version for version, _ in wrapper.spaces]
     assert versions == sorted(set(versions))
     for _, space in wrapper.spaces:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ptxguard.commands.options import read_options, source_options
+from ptxguard.commands.options import analyse_source, read_options, source_options
 from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, write_report
@@ -42,7 +42,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     from ptxguard.engine import run_rules, select_rules
     from ptxguard.rule import CheckOptions
-    from ptxguard.source.analyse import analyse
 
     outputs = read_outputs(given)
     rules = select_rules(given["select"], given["ignore"])
@@ -54,7 +53,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         gpus=_read_gpus(given["gpus"]),
     )
     with progress_bar() as progress:
-        analysis = analyse(given["paths"], options, progress)
+        analysis = analyse_source(given, options, progress)
     found = run_rules(analysis, rules, asked)
     lowest = Severity[given["min_severity"].upper()]
     shown = tuple(finding for finding in found if finding.severity >= lowest)

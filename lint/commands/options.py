@@ -11,8 +11,9 @@ from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
+    from ptxguard.model import Analysis
     from ptxguard.source.analyse import Options
 
 _VERSION = re.compile(r"(\d{1,2})\.(\d{1,2})(?:\.\d+)?\Z")
@@ -26,6 +27,8 @@ _SHARED = (
     click.option("--cuda-min", metavar="X.Y", help="Lowest CUDA toolkit that the project supports."),
     click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro; repeatable."),
     click.option("--public", multiple=True, metavar="GLOB", help="Headers that others include; repeatable."),
+    click.option("--no-cache", is_flag=True, help="Neither read nor write the cache of analyses."),
+    click.option("--cache-dir", metavar="FOLDER", help="Folder of the cache; default: the user's own."),
 )
 
 
@@ -53,6 +56,22 @@ def read_options(
         defines=dict(_read_macro(text) for text in defines),
         public=tuple(public),
     )
+
+
+def analyse_source(
+    given: Mapping[str, Any], options: Options, progress: Callable[[int, int, str], None] | None
+) -> Analysis:
+    """The analysis of the paths that a command was given, from the cache unless that is switched off."""
+    from pathlib import Path
+
+    from ptxguard.cache import Cache, default_folder
+
+    if given["no_cache"]:
+        from ptxguard.source.analyse import analyse
+
+        return analyse(given["paths"], options, progress)
+    folder = Path(given["cache_dir"]) if given["cache_dir"] else default_folder()
+    return Cache(folder).analyse(given["paths"], options, progress)
 
 
 def _read_version(text: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ptxguard.commands.options import read_options, source_options
+from ptxguard.commands.options import analyse_source, read_options, source_options
 from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.output.progress import progress_bar
 from ptxguard.output.report import Report, deliver
@@ -22,12 +22,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     Exit status: 0, or 2 where the job could not be done.
     """
-    from ptxguard.source.analyse import analyse
-
     outputs = read_outputs(given)
     options = read_options(given["targets"], given["cuda_min"], given["defines"], given["public"])
     with progress_bar() as progress:
-        analysis = analyse(given["paths"], options, progress)
+        analysis = analyse_source(given, options, progress)
     report = Report(sites=analysis.sites, errors=analysis.errors)
     for output in outputs:
         if output.format == "json":

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from ptxguard.source.guards import CppFile, Guard
     from ptxguard.source.guardverdict import GuardVerdicts
 
-MARK = re.compile(rb"__CUDA_ARCH__\s*==")
 _DIRECTIVE = re.compile(r"^[ \t]*(#[ \t]*(?:el)?if\b(?:[^\\\n]|\\\r?\n|\\.)*)", re.MULTILINE)
 _EQUAL = re.compile(r"__CUDA_ARCH__\s*==\s*(\d{3,4})\b")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxguard.source.lexer import AsmOperand, AsmStatement
     from ptxguard.source.uses import Owner
 
-_OPCODE = re.compile(r"(?:^|[;{}]|\n)\s*(?:@!?%?[\w\[\]]+\s+)?([a-z][\w]*(?:\.[\w:]+)*)")
+_OPCODE = re.compile(r"(?:^|[;{}]|\n)\s*(?:@!?%{0,2}[\w\[\]]+\s+)?([a-z][\w]*(?:\.[\w:]+)*)")
 # Opcodes that move or offset an address inside its owner's window (PTX ISA, "cvta", "mov", "add").
 _KEEPS = frozenset(["cvta", "mov", "cvt", "add", "sub", "selp", "mad", "lea"])
 _HARMLESS = frozenset({"", ".reg", "setp"})

@@ -38,29 +38,32 @@ class StatementFlow:
 
     def address(self, copy: BulkCopy) -> AddressVerdict:
         """Owners of destination and mbarrier of a copy."""
-        destination = self.operand(copy.destination, 0)
-        mbarrier = self.operand(copy.mbarrier, 0)
+        destination = self.operand(copy.destination)
+        mbarrier = self.operand(copy.mbarrier)
         return AddressVerdict(destination.owner, mbarrier.owner, destination.reason, destination.evidence)
 
-    def operand(self, operand: Operand | None, depth: int) -> Flow:
+    def operand(self, operand: Operand | None) -> Flow:
         """Owner of the memory that a PTX operand names; never `none`."""
-        found = self._operand(operand, depth)
+        found = self._operand(operand, ())
         if found.owner == "none":
             return Flow("unknown", f"the address is a plain number ({self._place()})")
         return found
 
-    def _operand(self, operand: Operand | None, depth: int) -> Flow:
-        if operand is None or depth > _MAX_DEPTH:
+    def _operand(self, operand: Operand | None, registers: tuple[str, ...]) -> Flow:
+        """`registers` are those being followed: one that is defined by itself adds nothing."""
+        if operand is None or len(registers) > _MAX_DEPTH:
             return Flow("unknown", f"the operand cannot be told apart ({self._place()})")
         if operand.kind in ("address", "vector") and operand.children:
-            return self._operand(operand.children[0], depth)
+            return self._operand(operand.children[0], registers)
         if operand.kind == "placeholder":
             bound = self._bound(operand.text)
             if bound is None:
                 return Flow("unknown", f"operand {operand.text} is not in the list ({self._place()})")
             return self.flow.operand(operand_node(bound, self.owner), self.owner)
         if operand.kind in ("register", "symbol"):
-            return self._register(operand, depth)
+            if operand.text in registers:
+                return Flow("none", "")
+            return self._register(operand, (*registers, operand.text))
         return Flow("none", "")
 
     def _bound(self, text: str) -> AsmOperand | None:
@@ -70,7 +73,7 @@ class StatementFlow:
             return operands[int(name)] if int(name) < len(operands) else None
         return next((operand for operand in operands if operand.name == name), None)
 
-    def _register(self, operand: Operand, depth: int) -> Flow:
+    def _register(self, operand: Operand, registers: tuple[str, ...]) -> Flow:
         """A register of the asm text itself: united over the instructions that write it."""
         flows = []
         for instruction in self.instructions:
@@ -86,7 +89,7 @@ class StatementFlow:
                     Flow("peer", f"{text} ({path}:{line})", (Evidence("address", path, line, text),))
                 )
             elif base in _KEEPS:
-                inner = [self._operand(source, depth + 1) for source in sources]
+                inner = [self._operand(source, registers) for source in sources]
                 real = [flow for flow in inner if flow.owner != "none"]
                 flows.append(_dominant(real) if real else Flow("none", ""))
             elif base not in ("st", "cp", "mbarrier", "bra", "setp"):

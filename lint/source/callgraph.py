@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.source.cuda import Function, Structure, read_structure
+from ptxguard.source.functors import makes_object, object_uses
 from ptxguard.source.quicklook import may_define
 from ptxguard.source.tokens import IDENT
 from ptxguard.source.types import argument_fits, argument_type, declared_shape
@@ -70,12 +70,11 @@ class CallGraph:
             structure = self.structure(home)
             for index in home.tokens.positions.get(name, ()):
                 around = structure.record_at(index)
-                if (
-                    around is None
-                    or structure.enclosing(index) is not None
-                    or (record and around[0] != record)
-                ):
+                function = structure.enclosing(index)
+                if around is None or (record and around[0] != record):
                     continue
+                if function is not None and around[1] < function.body[0]:
+                    continue  # a variable of a method, not a member
                 shape = declared_shape(home.tokens.texts, index)
                 if shape:
                     shapes.add(shape)
@@ -108,6 +107,11 @@ class CallGraph:
                     known.extend(f for f in self.structure(unit).functions if f.name == name)
             self._named[name] = known
         return known
+
+    def declarations_named(self, name: str) -> Iterator[Function]:
+        """Every declaration without a body of a kernel of that name in the tree."""
+        for unit in self.project.with_word(name):
+            yield from (found for found in self.structure(unit).declarations if found.name == name)
 
     def uses(self, name: str, also: str = "") -> list[Use]:
         """Uses of a name in the files that hold it (and `also`), declarations left out."""
@@ -150,21 +154,28 @@ class CallGraph:
     def _find_callers(self, owner: Owner) -> Callers:
         found = Callers()
         record = owner.scope[-1] if isinstance(owner, Function) and owner.in_record and owner.scope else ""
-        static = bool(record) and owner.name != "operator()"
-        name = owner.name if owner.name != "operator()" else record
-        for use in self.uses(name, record if static else ""):
+        functor = owner.name == "operator()"
+        for use in self.uses(record if functor else owner.name, "" if functor else record):
             if use.owner is owner and use.kind == "name":
                 continue
             if not self.project.connected(use.unit, owner.unit):
                 continue
-            if use.kind == "name":
-                if use.owner is not None and not _is_shadow(use):
-                    found.escapes.append(use)
-                continue
-            fit = self.fits(use, owner)
-            if fit is not None:
-                found.calls.append((use, fit))
+            objects = object_uses(use) if functor else None
+            for each in [use] if objects is None else objects:
+                self._sort_in(found, each, owner)
         return found
+
+    def _sort_in(self, found: Callers, use: Use, owner: Owner) -> None:
+        # An object-like macro has no parentheses: each mention of it is its use.
+        is_macro = isinstance(owner, MacroBody) and owner.definition.parameters is None
+        passed_on = use.owner is not None and owner.name == "operator()" and makes_object(use, owner)
+        if passed_on or (use.kind == "name" and not is_macro):
+            if passed_on or not _is_shadow(use):
+                found.escapes.append(use)
+            return
+        fit = self.fits(use, owner)
+        if fit is not None:
+            found.calls.append((use, fit))
 
     def fits(self, use: Use, owner: Owner) -> bool | None:
         """True: the call means this function; False: it may; None: it cannot."""
@@ -178,6 +189,16 @@ class CallGraph:
             if other is not owner and _plausible(use, other) and self.project.connected(use.unit, other.unit)
             and not _same_entity(other, owner)
         ]  # fmt: skip
+        if owner.name == "operator()":
+            rivals = [other for other in rivals if other.scope[-1:] == owner.scope[-1:]]
+        elif _is_named(use, owner):
+            rivals = [other for other in rivals if _is_named(use, other)]
+        elif any(_is_named(use, other) and self._score(use, other)[0] for other in rivals):
+            return None
+        if _is_specialised_for(use, owner):
+            rivals = [other for other in rivals if _is_specialised_for(use, other)]
+        elif any(_is_specialised_for(use, other) for other in rivals):
+            return None
         if not rivals:
             return True
         own, best = self._score(use, owner), max(self._score(use, rival) for rival in rivals)
@@ -200,21 +221,14 @@ class CallGraph:
             )
             possible &= fit is not False
             exact += fit is True
+        if use.receiver is not None:  # the class of the object decides, not where the call stands
+            return possible, 4 * exact
         scope = set(use.qualifiers)
         if isinstance(use.owner, Function):
             scope.update(use.owner.scope)
         close = sum(1 for part in function.scope if part and part in scope)
         strangers = sum(1 for part in function.scope if part and part not in scope)
         return possible, 4 * exact + 2 * close - strangers
-
-    @cached_property
-    def declarations(self) -> dict[str, list[Function]]:
-        """Kernel declarations without a body, by name, of the files that were read."""
-        table: dict[str, list[Function]] = {}
-        for structure in self._structures.values():
-            for function in structure.declarations:
-                table.setdefault(function.name, []).append(function)
-        return table
 
 
 def _is_shadow(use: Use) -> bool:
@@ -257,6 +271,23 @@ def _specialisation_fits(given: tuple[str, ...], wanted: tuple[str, ...]) -> boo
         if "::" in left and "::" in right and last_left != last_right:
             return False
     return True
+
+
+def _is_named(use: Use, function: Function) -> bool:
+    """Whether a call names the class or namespace of a function: stronger than any type.
+
+    `loader::go(…)` does, and `x.go(…)` where `x` is declared as a `loader`.
+    """
+    if use.receiver is not None:
+        declared = argument_type(use.receiver, use.owner, use.tokens)
+        kind, _, name = declared.partition(":")
+        return kind in ("class", "pointer") and bool(name) and function.scope[-1:] == (name,)
+    return bool(use.qualifiers) and function.scope[-1:] == use.qualifiers[-1:]
+
+
+def _is_specialised_for(use: Use, function: Function) -> bool:
+    """Whether a function is the explicit specialisation that a call names in full (C++, temp.expl.spec)."""
+    return function.specialised is not None and function.specialised == use.template_arguments
 
 
 def _same_entity(one: Function, other: Function) -> bool:

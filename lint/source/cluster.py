@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
@@ -15,17 +16,46 @@ from ptxguard.source.sizes import Size, sized
 from ptxguard.source.variables import bindings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ptxguard.source.callgraph import CallGraph
     from ptxguard.source.constants import Constants
-    from ptxguard.source.guards import Definition
+    from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.tokens import Tokens
     from ptxguard.source.uses import Owner
 
 _CLUSTER_WORDS = (
     "cluster_ctarank", "cluster_nctarank", "mapa", "map_shared_rank", "this_cluster", "barrier.cluster",
     "cluster_sync", "multicast::cluster", "cluster_arrive", "block_rank_in_cluster",
 )  # fmt: skip
+
+_MAX_MACROS = 4  # macros that stand for macros; a cycle ends here
+# Attribute -> the argument that holds the size, None for all of them. The third launch bound is
+# `.maxclusterrank`: no launch may exceed it (CUDA C++ guide, "Launch Bounds"). `cluster_dims` stands
+# in `__attribute__((…))`, what the first one is a macro for (host_defines.h).
+_ATTRIBUTES = (
+    ("__cluster_dims__", None),
+    ("cluster_dims", None),
+    ("__block_size__", 1),
+    ("__launch_bounds__", 2),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeList:
+    """Tokens in which the attributes of a kernel stand: its header, or the value of a macro there.
+
+    Attributes:
+        unit: file of the tokens.
+        tokens: their stream.
+        extent: first token and the one behind the last.
+        known: values of template and macro parameters.
+    """
+
+    unit: CppFile
+    tokens: Tokens
+    extent: tuple[int, int]
+    known: Mapping[str, int | None]
 
 
 @dataclass(eq=False)
@@ -100,78 +130,85 @@ class ClusterSizes:
     # Attributes -----------------------------------------------------------------------------------
 
     def _attribute(self, kernel: Function, known: Mapping[str, int | None]) -> Size | None:
-        """`__cluster_dims__` and `__block_size__` on the definition or any declaration."""
+        """Cluster attributes on the definition or any declaration, also where a macro brings them."""
         for place in (kernel, *self._declarations(kernel)):
-            for word, group in (("__cluster_dims__", 0), ("cluster_dims", 0), ("__block_size__", 1)):
-                size = self._attribute_at(place, word, group, known)
-                size = size or self._attribute_by_macro(place, word)
-                if size is not None:
-                    return size
+            header = AttributeList(place.unit, place.unit.tokens, place.header, known)
+            for attributes in (header, *self._of_macros(header)):
+                for word, argument in _ATTRIBUTES:
+                    size = self._attribute_at(attributes, word, argument)
+                    if size is not None:
+                        return size
         return None
 
-    def _attribute_by_macro(self, place: Function, word: str) -> Size | None:
-        """An attribute that a macro in front of the kernel stands for (`PAIR(2)`)."""
-        tokens = place.unit.tokens
-        for unit in self.graph.project.with_word(word):
-            for macro in unit.definitions:
-                if not macro.value or word not in macro.value:
-                    continue
-                for index in tokens.positions.get(macro.name, ()):
-                    if place.header[0] <= index < place.header[1]:
-                        return self._expanded(macro, word, place, index)
-        return None
+    def _of_macros(self, around: AttributeList, depth: int = 0) -> Iterator[AttributeList]:
+        """Macros in a header whose value holds an attribute: `#define PAIR __cluster_dims__(2, 1, 1)`."""
+        tokens, (first, last) = around.tokens, around.extent
+        for definition in self._attribute_macros if depth < _MAX_MACROS else ():
+            for index in tokens.positions.get(definition.name, ()):
+                if first <= index < last and self.graph.project.connected(around.unit, definition.unit):
+                    inner = self._expanded(definition, around, index)
+                    yield inner
+                    yield from self._of_macros(inner, depth + 1)
 
-    def _expanded(self, macro: Definition, word: str, place: Function, index: int) -> Size:
-        tokens, body = place.unit.tokens, macro.tokens
-        given: dict[str, int | None] = {}
-        if macro.parameters and tokens.texts[index + 1] == "(":
-            parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
-            for name, part in zip(macro.parameters, parts, strict=False):
-                given[name] = self.constants.value(parse_expression(tokens, part), place.unit)
-        at = body.positions[word][0]
-        inner = split_arguments(body, at + 2, body.match.get(at + 1, at + 1))
-        path, line = place.unit.file.path, place.unit.file.position(tokens.starts[index])[0]
-        text = f"{macro.name} stands for {macro.value}"
-        evidence = (Evidence("attribute", path, line, text),)
-        if word == "__block_size__" or not inner:
-            return Size("undecided", f"{text}, whose size is not followed ({path}:{line})", evidence)
-        values = [self.constants.value(parse_expression(body, part), macro.unit, given) for part in inner]
-        return sized(values, text, f"{path}:{line}", evidence)
+    def _expanded(self, definition: Definition, around: AttributeList, index: int) -> AttributeList:
+        """The value of a macro at its use, with the values of its arguments there."""
+        tokens, body = around.tokens, definition.tokens
+        given: list[list[int]] = []
+        if definition.parameters:
+            given = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
+        known = {
+            name: self.constants.value(parse_expression(tokens, part), around.unit, around.known)
+            for name, part in zip(definition.parameters or (), given, strict=False)
+        }
+        return AttributeList(definition.unit, body, (0, len(body)), {**around.known, **known})
 
-    def _declarations(self, kernel: Function) -> list[Function]:
-        for unit in self.graph.project.with_word(kernel.name):
-            self.graph.structure(unit)
-        declared = []
-        for unit in self.graph.project.with_word(kernel.name):
-            for declaration in self.graph.structure(unit).declarations:
-                if declaration.name == kernel.name and self.graph.project.connected(unit, kernel.unit):
-                    declared.append(declaration)
-        return declared
+    @cached_property
+    def _attribute_macros(self) -> list[Definition]:
+        """Macros that stand for an attribute, also by way of another macro."""
+        project = self.graph.project
+        found: dict[tuple[CppFile, int], Definition] = {}
+        words = [word for word, _ in _ATTRIBUTES]
+        for word in words:
+            for unit in project.with_word(word):
+                for definition in unit.definitions:
+                    if word not in (definition.value or "") or word not in definition.tokens.positions:
+                        continue
+                    if self.graph.is_live(unit, definition.offset):
+                        found[unit, definition.offset] = definition
+                        if definition.name not in words:
+                            words.append(definition.name)
+        return list(found.values())
 
-    def _attribute_at(
-        self, place: Function, word: str, group: int, known: Mapping[str, int | None]
-    ) -> Size | None:
-        tokens = place.unit.tokens
+    def _declarations(self, kernel: Function) -> Iterator[Function]:
+        for declaration in self.graph.declarations_named(kernel.name):
+            if self.graph.project.connected(declaration.unit, kernel.unit):
+                yield declaration
+
+    def _attribute_at(self, attributes: AttributeList, word: str, argument: int | None) -> Size | None:
+        tokens, unit, (first, last) = attributes.tokens, attributes.unit, attributes.extent
         for index in tokens.positions.get(word, ()):
-            if not place.header[0] <= index < place.header[1] or not self.graph.is_live(
-                place.unit, tokens.starts[index]
-            ):
+            if not first <= index < last or not self.graph.is_live(unit, tokens.starts[index]):
+                continue
+            if tokens.texts[index + 1 : index + 2] != ["("]:
                 continue
             parts = split_arguments(tokens, index + 2, tokens.match.get(index + 1, index + 1))
-            if group:
-                if len(parts) < 2:
+            if argument is not None:
+                if len(parts) <= argument:
                     return None
-                inner = parts[1][1:-1] if tokens.texts[parts[1][0]] == "(" else parts[1]
+                inner = parts[argument]
+                if inner and tokens.texts[inner[0]] == "(":
+                    inner = inner[1:-1]
                 parts = split_arguments(tokens, inner[0], inner[-1] + 1) if inner else []
-            line = place.unit.file.position(tokens.starts[index])[0]
+            line = unit.file.position(tokens.starts[index])[0]
             text = tokens.source(index, tokens.match.get(index + 1, index) + 1)
-            evidence = (Evidence("attribute", place.unit.file.path, line, text),)
+            evidence = (Evidence("attribute", unit.file.path, line, text),)
             if not parts:
                 return Size("undecided", f"{word}() leaves the size to the launch", evidence)
-            values = [
-                self.constants.value(parse_expression(tokens, part), place.unit, known) for part in parts
-            ]
-            return sized(values, text, f"{place.unit.file.path}:{line}", evidence)
+            nodes = [parse_expression(tokens, part) for part in parts]
+            values = [self.constants.value(node, unit, attributes.known) for node in nodes]
+            if word == "__launch_bounds__" and values != [1]:
+                return None  # a bound above one allows a cluster and asks for none
+            return sized(values, text, f"{unit.file.path}:{line}", evidence)
         return None
 
     # Launches -------------------------------------------------------------------------------------

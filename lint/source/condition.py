@@ -78,6 +78,8 @@ class Value:
 
 
 UNKNOWN = Value(None)
+# Digits of a number; 2**64 has 20, and Python reads no more than 4,300.
+_MAX_DIGITS = 100
 
 
 class Macros(Protocol):
@@ -203,6 +205,8 @@ class _Parser:
         kind, text = self.peek()
         self.index += 1
         if kind == "number":
+            if len(text) > _MAX_DIGITS:
+                return UNKNOWN
             octal = len(text) > 1 and text[0] == "0" and text.isdigit()
             return Value(
                 int(text, 8) if octal and not set(text) & {"8", "9"} else int(text, 0 if not octal else 10)

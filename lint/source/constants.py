@@ -107,7 +107,7 @@ class Constants:
         found: set[int | None] = set()
         written = re.compile(rf"{re.escape(name)}\s*[={{]")
         homes = [unit] if written.search(unit.file.text) else []
-        homes += [other for other in self.graph.project.with_word(name) if other is not unit]
+        homes += [other for other in self.graph.project.with_constant(name) if other is not unit]
         for home in homes:
             if home is not unit and (found or not self.graph.project.connected(unit, home)):
                 continue

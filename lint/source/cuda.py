@@ -322,6 +322,21 @@ class _Reader:
         before = tokens.texts[index - 1]
         return colon is not None and (tokens.kinds[index - 1] == IDENT or before == ">")
 
+    def local_records(self, body: tuple[int, int]) -> None:
+        """Classes inside of a body: `__shared__ struct { float a[4]; } stage;`."""
+        tokens = self.tokens
+        for word in _RECORDS:
+            for index in tokens.positions.get(word, ()):
+                if not body[0] <= index < body[1]:
+                    continue
+                brace = index + 1
+                while brace < body[1] and tokens.texts[brace] not in ("{", ";", "(", ")", "}", "="):
+                    brace += 1
+                if tokens.texts[brace] == "{":
+                    close = tokens.match.get(brace, body[1])
+                    name = record_name(tokens.texts[index:brace], 0)
+                    self.structure.records.append((name, brace + 1, close))
+
     def add(
         self,
         head: list[int],
@@ -335,6 +350,7 @@ class _Reader:
     ) -> None:
         """Record a function."""
         tokens = self.tokens
+        self.local_records(body)
         words = [tokens.texts[i] for i in head]
         name_at, name, qualifiers, specialised = declarator(words, named)
         opening = head[named]

@@ -77,7 +77,9 @@ def split_arguments(words: list[str]) -> tuple[str, ...]:
 
 
 def parameter_names(words: list[str]) -> tuple[str, ...]:
-    """Names of template parameters between `<` and `>`."""
+    """Names of template parameters between `<` and `>`; none for `template <>`."""
+    if not words:
+        return ()
     names, depth, last, done = [], 0, "", False
     for place, word in enumerate([*words, ","]):
         depth += (word in ("<", "(", "{")) - (word in (">", ")", "}"))

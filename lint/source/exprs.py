@@ -25,7 +25,11 @@ _TYPE_WORDS = frozenset(
     "ptrdiff_t".split()
 )
 _TYPE_TOKENS = frozenset({"::", "*", "&", "&&", "<", ">", ",", "..."})
-_MAX_DEPTH = 120
+# Levels of brackets, prefixes and right operands; each takes about six frames of Python's stack.
+_MAX_DEPTH = 60
+
+# Tokens that no template argument list holds outside of brackets.
+_NO_TEMPLATE = frozenset({";", ")", "]", "}", "=", "+=", "||", "?", "<<<"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +58,13 @@ class Node:
             yield from part.walk()
 
 
-def parse_expression(tokens: Tokens, indices: Sequence[int]) -> Node:
-    """The expression that the tokens form; what cannot be read becomes a node of kind unknown."""
+def parse_expression(tokens: Tokens, indices: Sequence[int], depth: int = 0) -> Node:
+    """The expression that the tokens form; what cannot be read becomes a node of kind unknown.
+
+    `depth` is the number of levels around it.
+    """
     plain = [index for index in indices if tokens.kinds[index] != DIRECTIVE]
-    parser = _Parser(tokens, plain)
+    parser = _Parser(tokens, plain, depth)
     node = parser.expression(0)
     if parser.place < len(plain):
         rest = " ".join(tokens.texts[i] for i in plain[parser.place :])
@@ -77,7 +84,7 @@ def split_arguments(tokens: Tokens, first: int, last: int) -> list[list[int]]:
                 parts[-1].extend(range(index, close + 1))
                 index = close + 1
                 continue
-            if text == "<" and (closing := template_close(tokens, index, last)) is not None:
+            if text == "<" and (closing := template_close(tokens, index, last, expression=True)) is not None:
                 parts[-1].extend(range(index, closing + 1))
                 index = closing + 1
                 continue
@@ -91,8 +98,11 @@ def split_arguments(tokens: Tokens, first: int, last: int) -> list[list[int]]:
     return parts if any(parts) or len(parts) > 1 else []
 
 
-def template_close(tokens: Tokens, index: int, last: int) -> int | None:
-    """Index of the `>` that closes template arguments opened at an index; None where it is a comparison."""
+def template_close(tokens: Tokens, index: int, last: int, *, expression: bool = False) -> int | None:
+    """Index of the `>` that closes template arguments opened at an index; None where it is a comparison.
+
+    Inside of an expression no name may follow the `>`: `a < b, c > d` compares twice.
+    """
     if index == 0 or tokens.kinds[index - 1] != IDENT:
         return None
     depth, place, stop = 0, index, min(last, index + 400)
@@ -104,23 +114,29 @@ def template_close(tokens: Tokens, index: int, last: int) -> int | None:
             elif text == ">":
                 depth -= 1
                 if depth == 0:
-                    return place if _follows_template(tokens, place + 1, last) else None
+                    fits = _follows_template(tokens, place + 1, last, expression=expression)
+                    return place if fits else None
             elif text in ("(", "[", "{"):
                 place = tokens.match.get(place, stop)
-            elif text in (";", ")", "]", "}", "=", "+=", "&&", "||", "?", "<<<") and not (
-                depth and text == "&&"
-            ):
+            elif text in _NO_TEMPLATE or (text == "&&" and not _ends_type(tokens.texts[place + 1 : stop])):
                 return None
         place += 1
     return None
 
 
-def _follows_template(tokens: Tokens, index: int, last: int) -> bool:
+def _ends_type(rest: list[str]) -> bool:
+    """Whether `&&` ends a type (`T &&>`, `T &&...`): in an expression an operand follows."""
+    return bool(rest) and rest[0] in (">", ",", "...", ")")
+
+
+def _follows_template(tokens: Tokens, index: int, last: int, *, expression: bool) -> bool:
     """Whether what follows a `>` fits behind template arguments rather than behind a comparison."""
     if index >= last:
         return True
     if tokens.kinds[index] == IDENT:
-        return tokens.texts[index] in ("const", "volatile") or tokens.starts[index] > tokens.end(index - 1)
+        if tokens.texts[index] in ("const", "volatile"):
+            return True
+        return not expression and tokens.starts[index] > tokens.end(index - 1)
     return tokens.texts[index] in (
         "(",
         "::",
@@ -141,11 +157,11 @@ def _follows_template(tokens: Tokens, index: int, last: int) -> bool:
 
 
 class _Parser:
-    def __init__(self, tokens: Tokens, indices: list[int]) -> None:
+    def __init__(self, tokens: Tokens, indices: list[int], depth: int) -> None:
         self.tokens = tokens
         self.indices = indices
         self.place = 0
-        self.depth = 0
+        self.depth = depth
         self.where = {index: place for place, index in enumerate(indices)}
 
     def text(self, ahead: int = 0) -> str:
@@ -222,7 +238,7 @@ class _Parser:
             self.place = close + 1
             words = " ".join(self.tokens.texts[i] for i in inner)
             return Node("cast", words, (self.expression(10),), index)
-        node = parse_expression(self.tokens, inner)
+        node = parse_expression(self.tokens, inner, self.depth)
         self.place = close + 1
         return self.postfix(node)
 
@@ -278,7 +294,8 @@ class _Parser:
     def list_between(self, index: int) -> tuple[Node, ...]:
         close = self.tokens.match.get(index, index)
         return tuple(
-            parse_expression(self.tokens, part) for part in split_arguments(self.tokens, index + 1, close)
+            parse_expression(self.tokens, part, self.depth)
+            for part in split_arguments(self.tokens, index + 1, close)
         )
 
     def lambda_expression(self, index: int) -> Node:
@@ -308,15 +325,13 @@ class _Parser:
             if self.kind() != IDENT:
                 break
             naming = self.indices[self.place]
-            if self.text() != "template":
-                parts.append(self.text())
             self.place += 1
+            word = self.tokens.texts[naming]
+            if word == "template":
+                continue
+            parts.append(word)
             if self.text() == "<" and self.place:
-                close = template_close(self.tokens, self.indices[self.place], self.indices[-1] + 1)
-                if close is not None and close in self.where:
-                    inner = split_arguments(self.tokens, self.indices[self.place] + 1, close)
-                    arguments = tuple("".join(self.tokens.texts[i] for i in part) for part in inner)
-                    self.place = self.where[close] + 1
+                arguments = self.template_arguments(" " if word in _CASTS else "") or arguments
             if self.text() != "::":
                 break
         text = "".join(parts)
@@ -330,6 +345,16 @@ class _Parser:
                 self.place = self.closing(self.indices[self.place]) + 1
             return Node("number", text, (), naming)
         return Node("name", text, (), naming, arguments)
+
+    def template_arguments(self, space: str) -> tuple[str, ...]:
+        """Template arguments as text, their tokens joined by `space`; none where `<` compares."""
+        opening = self.indices[self.place]
+        close = template_close(self.tokens, opening, self.indices[-1] + 1, expression=True)
+        if close is None or close not in self.where:
+            return ()
+        inner = split_arguments(self.tokens, opening + 1, close)
+        self.place = self.where[close] + 1
+        return tuple(space.join(self.tokens.texts[i] for i in part) for part in inner)
 
     def postfix(self, node: Node) -> Node:
         while self.place < len(self.indices):

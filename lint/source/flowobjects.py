@@ -86,11 +86,8 @@ class ObjectFlow(VariableFlow):
         return None
 
     def _this_member(self, node: Node, frame: Frame) -> Flow:
-        owner = frame.owner
-        if isinstance(owner, Function) and owner.in_record:
-            shape = self.graph.member_shape(node.text, owner.unit, owner.scope[-1] if owner.scope else "")
-            if shape in ("array", "object"):
-                return self._this(frame)
+        if self._own_member_shape(node.text, frame) in ("array", "object"):
+            return self._this(frame)
         return self.unknown(f"no definition of {node.text} is in sight", node, frame)
 
     def _member_value(self, node: Node, frame: Frame) -> Flow:

@@ -102,6 +102,13 @@ class ParameterFlow(FlowBase):
             return Flow("unknown", f"no call of the lambda {inner.name} is in sight")
         return union(flows)
 
+    def _own_member_shape(self, name: str, frame: Frame) -> str:
+        """Shape of a member of the class whose method is followed, "" outside of one."""
+        owner = frame.owner
+        if not isinstance(owner, Function) or not owner.in_record:
+            return ""
+        return self.graph.member_shape(name, owner.unit, owner.scope[-1] if owner.scope else "")
+
     def _this(self, frame: Frame) -> Flow:
         """Objects on which a member function is called."""
         owner = frame.owner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
@@ -11,9 +12,13 @@ from ptxguard.source.exprs import Node, parse_expression
 from ptxguard.source.flowbase import NEUTRAL, Frame
 from ptxguard.source.flowfacts import CONVERSIONS, OWN_RANK, Flow, union
 from ptxguard.source.flowparams import ParameterFlow
+from ptxguard.source.types import classify_type
 
 if TYPE_CHECKING:
     from ptxguard.source.cuda import Function
+
+
+_ALIGNMENT = re.compile(r"\b(?:alignas|__align__) \( .*? \)")
 
 
 class VariableFlow(ParameterFlow):
@@ -25,8 +30,12 @@ class VariableFlow(ParameterFlow):
         if any(binding.kind in ("shared", "declare", "init", "range") for binding in found):
             return found
         unit = frame.owner.unit
-        bodies = [(f.header[0], f.body[1]) for f in self.graph.structure(unit).functions]
-        return found + variables.global_bindings(unit.tokens, name.rsplit("::", 1)[-1], bodies)
+        structure = self.graph.structure(unit)
+        outside = variables.global_bindings(unit.tokens, name.rsplit("::", 1)[-1], structure)
+        # A member is a variable of its own only if it is static.
+        return found + [
+            b for b in outside if structure.record_at(b.index) is None or "static" in b.type_text.split()
+        ]
 
     def variable(self, node: Node, frame: Frame) -> Flow:
         """Owner of what a variable's value points to; an array decays to its own address."""
@@ -57,6 +66,10 @@ class VariableFlow(ParameterFlow):
             return union(real)
         if flows or self.constant(node, frame) is not None:
             return NEUTRAL
+        if any(binding.rank for binding in found):
+            return self.unknown(f"{node.text} is an array in local memory", node, frame)
+        if not declared and self._own_member_shape(node.text, frame) == "array":
+            return self._this(frame)
         return self.unknown(f"no definition of {node.text} is in sight", node, frame)
 
     def _array_value(self, binding: variables.Binding, node: Node, frame: Frame) -> Flow:
@@ -180,6 +193,9 @@ class VariableFlow(ParameterFlow):
 
 
 def _is_record(type_text: str) -> bool:
-    """Whether a shared variable is an object of class type (its value is the object, not an address)."""
-    words = type_text.replace("__shared__", "").split()
-    return bool(words) and "*" not in words and "uint64_t" not in words and "uint32_t" not in words
+    """Whether a shared variable is an object of class type (its value is the object, not an address).
+
+    A name that ends in `_t` may stand for an integer.
+    """
+    kind, _, name = classify_type(_ALIGNMENT.sub("", type_text)).partition(":")
+    return kind == "class" and not name.endswith("_t")

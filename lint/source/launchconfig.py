@@ -273,12 +273,13 @@ class ConfigReader:
         return words[0] if words else ""
 
     def _dimensions(self, owner: Owner, roots: set[str]) -> tuple[tuple[Node, ...], str, int] | None:
-        """Values given to `clusterDim` of the attribute variables in a body."""
+        """Values given to `clusterDim` and `preferredClusterDim` of the attribute variables in a body."""
         tokens, first, last = body_of(owner)
         values: list[Node] = []
         texts: list[str] = []
         line = 0
-        for index in tokens.positions.get("clusterDim", ()):
+        positions = tokens.positions
+        for index in sorted([*positions.get("clusterDim", ()), *positions.get("preferredClusterDim", ())]):
             if not first <= index < last or not self.graph.is_live(owner.unit, tokens.starts[index]):
                 continue
             if roots and self._statement_root(tokens.texts, index, first) not in roots:

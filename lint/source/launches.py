@@ -49,7 +49,8 @@ NEUTRAL_CALLS = frozenset(
     "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags cudaOccupancyMaxPotentialBlockSize "
     "cudaOccupancyMaxPotentialBlockSizeVariableSMem cudaOccupancyMaxActiveClusters "
     "cudaOccupancyMaxPotentialClusterSize cudaOccupancyAvailableDynamicSMemPerBlock cuFuncSetAttribute "
-    "sizeof decltype cuFuncGetAttribute cudaFuncGetName printf fprintf static_assert".split()
+    "sizeof decltype cuFuncGetAttribute cudaFuncGetName printf fprintf static_assert "
+    "cuModuleGetFunction cuLibraryGetKernel cudaLibraryGetKernel".split()
 )
 _MAX_HOPS = 8
 
@@ -110,7 +111,7 @@ class Launches:
 def find_launches(graph: CallGraph, kernel: Function) -> Launches:
     """Launches of a kernel over the whole tree."""
     search = _Search(graph, kernel)
-    declared = [d for d in graph.declarations.get(kernel.name, []) if d is not kernel]
+    declared = list(graph.declarations_named(kernel.name))
     for use in graph.uses(kernel.name):
         if not _reachable(graph, use, kernel, declared):
             continue
@@ -158,7 +159,7 @@ class _Search:
         if owner is None:
             self._at_file_scope(use)
             return
-        if use.kind == "call" and index != use.index:
+        if use.kind == "name" and is_noise(tokens, use):
             return
         call = enclosing_call(tokens, use)
         if call is not None:
@@ -169,7 +170,7 @@ class _Search:
             self._through_variable(use, variable, arguments, bound, hops)
         elif returned(tokens, use):
             self._through_return(use, arguments, hops)
-        elif use.kind == "name" and not is_noise(tokens, use):
+        elif use.kind == "name":
             self._escape("used in a way that is not followed", use)
 
     def _escape(self, reason: str, use: Use) -> None:
@@ -319,7 +320,9 @@ class _Search:
     def by_string(self) -> None:
         """Kernels fetched by name (`cuModuleGetFunction(&f, m, "name")`) and launched through the handle."""
         needle = f'"{self.kernel.name}"'
-        for unit in self.graph.project.with_word(needle):
+        for unit in self.graph.project.with_word(self.kernel.name):
+            if needle not in unit.file.text:
+                continue
             for index, kind in enumerate(unit.tokens.kinds):
                 if kind != STRING or unit.tokens.texts[index] != needle:
                     continue

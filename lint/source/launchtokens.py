@@ -9,6 +9,8 @@ from ptxguard.source.tokens import IDENT, Tokens
 if TYPE_CHECKING:
     from ptxguard.source.uses import Use
 
+# Words before a name that is used, not declared.
+_BEFORE_VALUES = frozenset({"return", "else", "case", "co_return", "and", "or", "not", "do", "throw"})
 _WRAPPERS = frozenset(["reinterpret_cast", "static_cast", "const_cast", "void*", "std::decay_t"])
 
 
@@ -125,10 +127,15 @@ def returned(tokens: Tokens, use: Use) -> bool:
 
 
 def is_noise(tokens: Tokens, use: Use) -> bool:
-    """Mentions that launch nothing: a statement of its own, a comparison, `#kernel` in a macro."""
+    """Mentions that launch nothing: a comparison, `#kernel` in a macro, another thing of that name."""
     previous = tokens.texts[use.index - 1] if use.index else ""
     following = tokens.texts[use.after] if use.after < len(tokens) else ""
-    return previous == "#" or following in ("==", "!=") or previous in ("==", "!=")
+    if previous == "#" or following in ("==", "!=") or previous in ("==", "!="):
+        return True
+    if previous in (".", "->"):
+        return True  # a member
+    declared = use.index > 0 and tokens.kinds[use.index - 1] == IDENT and previous not in _BEFORE_VALUES
+    return declared and following in (";", "=", ",", ")", "[", "{")  # a variable, a parameter
 
 
 def is_target(tokens: Tokens, index: int) -> bool:
@@ -137,6 +144,8 @@ def is_target(tokens: Tokens, index: int) -> bool:
     if following == "=":
         return True
     previous = tokens.texts[index - 1]
+    if following == ")" and tokens.texts[max(index - 3, 0) : index] == ["void", "(", "*"]:
+        return True  # `void (*kernel)(int);`: a kernel returns nothing else
     return following == ";" and (tokens.kinds[index - 1] == IDENT or previous == "*") and previous != "return"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from ptxguard.source.candidates import ASM_WORDS
 from ptxguard.source.literals import join
 from ptxguard.source.tokens import (
     DIRECTIVE,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from ptxguard.source.guards import CppFile, Definition, Guard
     from ptxguard.source.pieces import Alternatives, Resolver
 
-ASM_WORDS = frozenset({"asm", "__asm__", "__asm"})
 _QUALIFIERS = frozenset({"volatile", "__volatile__", "__volatile", "inline", "__inline__", "goto"})
 # An asm statement with more ways to be preprocessed than this is reported, not enumerated.
 MAX_VARIANTS = 64
@@ -184,7 +184,7 @@ def _variants(
         return
     template = resolver.resolve(tokens, sections[0], unit, owner)
     if template is None:
-        yield Malformed(offset, f"asm text with more than {MAX_VARIANTS} macro variants")
+        yield Malformed(offset, "asm text of more macros than are followed")
         return
     operands = tuple(_operands(tokens, sections, resolver, unit, owner))
     parts = sum(1 for section in sections[1:3] for _ in _split_commas(tokens, section))

@@ -1,4 +1,4 @@
-"""Versions of the C++ libraries that a tree holds (macros of version headers) or pins (submodules, downloads)."""
+"""Versions of the C++ libraries that a tree holds (version headers) or pins (submodules, downloads)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class LibraryVersions:
         evidence = tuple(_evidence(definition) for place in whole for _, definition in place.values())
         folders = tuple(folder for link in evidence for folder in _folders(link.path or "", library))
         if not versions:
-            pins = read_pins(library, self.project.builds.files)
+            pins = read_pins(library, self.project.builds)
             versions, evidence = frozenset(pin.version for pin in pins), tuple(pin.evidence for pin in pins)
         given = [_number(self.project.defines.get(macro)) for macro in library.macros]
         if all(number is not None for number in given):

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MAX_ALTERNATIVES = 64
 _MAX_DEPTH = 16
+# Literals and unresolved names of one asm text: macros that double each other pass it in a dozen levels.
+_MAX_PIECES = 4000
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
@@ -115,6 +117,8 @@ class Resolver:
             if values is None or len(found) * len(values) > MAX_ALTERNATIVES:
                 return None
             found = [left.plus(right) for left in found for right in values]
+            if any(len(value.pieces) + len(value.unresolved) > _MAX_PIECES for value in found):
+                return None
         return found
 
     def _one(

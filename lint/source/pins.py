@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from ptxguard.finding import Evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from ptxguard.builds import BuildFile
+    from ptxguard.builds import BuildFile, Builds
     from ptxguard.source.wrappers import Library, Version
 
 GITMODULES = ".gitmodules"
@@ -34,21 +34,20 @@ class Pin:
     evidence: Evidence
 
 
-def read_pins(library: Library, files: Sequence[BuildFile]) -> tuple[Pin, ...]:
+def read_pins(library: Library, builds: Builds) -> tuple[Pin, ...]:
     """Versions of a library that build files pin; none for a commit that `pins.txt` does not know.
 
     Args:
         library: the library; its `repository` is looked for.
-        files: build files and `.gitmodules` of a tree.
+        builds: build files and `.gitmodules` of a tree.
     """
     found: list[Pin] = []
-    for file in files:
-        data = file.data()
-        if library.repository.lower().encode() not in data.lower():
-            continue
+    for file, data in builds.holding([library.repository.encode()]):
         text = data.decode("utf-8", "replace")
-        read = _submodules if file.real.endswith(GITMODULES) else _downloads
-        found.extend(read(library, file, text))
+        if file.real.endswith(GITMODULES):
+            found.extend(_submodules(library, builds, file, text))
+        else:
+            found.extend(_downloads(library, file, text))
     return tuple(dict.fromkeys(found))
 
 
@@ -72,14 +71,15 @@ def _commits(library: str) -> Mapping[str, Version]:
     return known
 
 
-def _submodules(library: Library, file: BuildFile, text: str) -> Iterator[Pin]:
+def _submodules(library: Library, builds: Builds, file: BuildFile, text: str) -> Iterator[Pin]:
     """The commit that git's index holds for each submodule with the library's repository."""
     for section in text.split("[submodule")[1:]:
         path = _value(section, "path")
         url = _value(section, "url").removesuffix(".git").rstrip("/")
         if not path or not url.lower().endswith(library.repository.lower()):
             continue
-        commit = _index_commit(str(Path(file.real).parent), path)
+        root = str(Path(file.real).parent)
+        commit = builds.commits[root, path] = index_commit(root, path)
         version = version_of(library.name, commit)
         if version is not None:
             line = text[: text.find(section)].count("\n") + 1
@@ -92,7 +92,7 @@ def _value(section: str, key: str) -> str:
     return match[1].strip() if match is not None else ""
 
 
-def _index_commit(root: str, path: str) -> str:
+def index_commit(root: str, path: str) -> str:
     """Commit of a submodule, or "" where git cannot tell."""
     command = ["git", "-C", root, "ls-files", "-s", "--", path]
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.location import SourceFile
+from ptxguard.source import candidates
 from ptxguard.source.guards import CppFile, World
-from ptxguard.source.lexer import ASM_WORDS
 from ptxguard.source.macros import MacroTable
 from ptxguard.source.pieces import Resolver, call_arguments
 from ptxguard.source.tokens import RAW
-from ptxguard.source.tree import shown_path
+from ptxguard.source.tree import PYTHON_ENDINGS, shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,16 +24,33 @@ if TYPE_CHECKING:
     from ptxguard.builds import Builds
     from ptxguard.source.guards import Definition
     from ptxguard.source.pieces import Argument
+    from ptxguard.source.pythonprogram import PythonProgram
     from ptxguard.source.tree import Tree, TreeFile
 
-_INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
-_ASM_DEFINE = re.compile(
-    rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(?:asm|__asm__|__asm)\b[ \t]*((?:__)?volatile(?:__)?)?[ \t]*\r?$",
-    re.MULTILINE,
-)
-_VOLATILE_DEFINE = re.compile(
-    rb"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(?:__)?volatile(?:__)?[ \t]*\r?$", re.MULTILINE
-)
+
+@dataclass(frozen=True)
+class Asked:
+    """What an analysis has asked of its tree so far.
+
+    Attributes:
+        used: files whose text was looked into.
+        words: searched for in every C++ file.
+        macros: whose definitions were searched for.
+        constants: whose values were searched for.
+        includes: whether includes were followed.
+        python: whether names were followed through the Python files.
+        build_words: searched for in every build file, in lower case.
+        commits: (root, path, commit) of each submodule that was asked for.
+    """
+
+    used: frozenset[TreeFile]
+    words: tuple[bytes, ...]
+    macros: frozenset[bytes]
+    constants: frozenset[bytes]
+    includes: bool
+    python: bool
+    build_words: tuple[bytes, ...]
+    commits: tuple[tuple[str, str, str], ...]
 
 
 @dataclass(eq=False)
@@ -53,6 +70,7 @@ class Project:
     _reach: dict[TreeFile, frozenset[TreeFile]] = field(default_factory=dict, repr=False)
     _owner: dict[CppFile, TreeFile] = field(default_factory=dict, repr=False)
     _words: dict[str, list[CppFile]] = field(default_factory=dict, repr=False)
+    _constants: set[str] = field(default_factory=set, repr=False)
     _unreadable: dict[TreeFile, PtxguardError] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -76,6 +94,28 @@ class Project:
         names = self.tree.build_files
         return Builds([BuildFile(name, shown_path(name)) for name in names])
 
+    @cached_property
+    def python(self) -> PythonProgram:
+        """The Python files of the tree, parsed only where a search leads to them."""
+        from ptxguard.source.pythonprogram import PythonProgram  # a C++ tree never pays for the grammar
+
+        return PythonProgram.of(self.tree)
+
+    @cached_property
+    def _generators(self) -> list[tuple[TreeFile, bytes]]:
+        """Python files that can hold C++ text, with their bytes, as far as they can be read."""
+        found = []
+        for file in self.tree.python_files:
+            with contextlib.suppress(PtxguardError):
+                if candidates.may_hold_cpp(file.data()):
+                    found.append((file, file.data()))
+        return found
+
+    @cached_property
+    def _sources(self) -> list[tuple[TreeFile, bytes]]:
+        """Every file that can hold C++, with its bytes."""
+        return [*self._cpp_files, *self._generators]
+
     def unreadable(self, file: TreeFile) -> PtxguardError | None:
         """Why a file could not be read, or None."""
         return self._unreadable.get(file)
@@ -85,7 +125,7 @@ class Project:
         known = self._words.get(word)
         if known is None:
             needle = word.encode("utf-8")
-            holders = [file for file, data in self._cpp_files if needle in data]
+            holders = [file for file, data in self._sources if needle in data]
             known = self._words[word] = [
                 u for file in holders for u in self.units(file) if word in u.file.text
             ]
@@ -96,22 +136,49 @@ class Project:
         known = self._cpp.get(file)
         if known is not None:
             return known
+        self._cpp[file] = []  # a Python text that leads back to its own file adds nothing
         try:
             source = file.source()
         except PtxguardError as error:
             self._unreadable[file] = error
-            self._cpp[file] = []
             return []
-        unit = CppFile(source, file.is_unit)
-        units = [unit, *_embedded(unit)]
+        if file.ending in PYTHON_ENDINGS:
+            units = self._cpp_in_python(file)
+        else:
+            unit = CppFile(source, file.is_unit)
+            units = [unit, *_embedded(unit)]
         self._cpp[file] = units
         for one in units:
             self._owner[one] = file
         return units
 
+    def _cpp_in_python(self, file: TreeFile) -> list[CppFile]:
+        from ptxguard.source.pythoncpp import cpp_texts
+
+        unit = self.python.tree.unit(file)
+        return [CppFile(text) for text in cpp_texts(unit, self.python)] if unit is not None else []
+
     def owner(self, unit: CppFile) -> TreeFile:
         """The file of the tree that a unit comes from."""
         return self._owner[unit]
+
+    def asked(self) -> Asked:
+        """Everything that the answers given so far rest on."""
+        builds = self.__dict__.get("builds")
+        return Asked(
+            used=frozenset(file for file in self.tree.every_file() if self._is_used(file)),
+            words=tuple(sorted(word.encode() for word in self._words)),
+            macros=frozenset(name.encode() for name in self._definitions),
+            constants=frozenset(name.encode() for name in self._constants),
+            includes="_include_graph" in self.__dict__,
+            python="python" in self.__dict__,
+            build_words=tuple(sorted(builds.searched)) if builds is not None else (),
+            commits=tuple((*key, commit) for key, commit in builds.commits.items()) if builds else (),
+        )
+
+    def _is_used(self, file: TreeFile) -> bool:
+        followed = file.ending in PYTHON_ENDINGS and "python" in self.__dict__
+        return followed or file in self._cpp or file.ending == ".ptx"
 
     # Macros ---------------------------------------------------------------------------------------
 
@@ -119,13 +186,35 @@ class Project:
         """Definitions of a macro in the whole tree."""
         known = self._definitions.get(name)
         if known is None:
-            known = []
-            pattern = re.compile(rf"#[ \t]*(?:define|undef)[ \t]+{re.escape(name)}\b")
-            for unit in self.with_word(name):
-                if pattern.search(unit.file.text):
-                    known.extend(unit.definitions_by_name.get(name, ()))
-            self._definitions[name] = known
+            known = self._definitions[name] = [
+                definition
+                for file in self._defining_files.get(name, ())
+                for unit in self.units(file)
+                for definition in unit.definitions_by_name.get(name, ())
+            ]
         return known
+
+    @cached_property
+    def _defining_files(self) -> dict[str, list[TreeFile]]:
+        """Files that define or undefine each macro; most names that are asked for are no macros."""
+        found: dict[str, list[TreeFile]] = {}
+        for file, data in self._sources:
+            for name in candidates.defined_macros(data):
+                found.setdefault(name.decode("utf-8", "replace"), []).append(file)
+        return found
+
+    def with_constant(self, name: str) -> list[CppFile]:
+        """Files that may declare a name const or as an enumerator, with a value."""
+        self._constants.add(name)
+        return [unit for file in self._constant_files.get(name, ()) for unit in self.units(file)]
+
+    @cached_property
+    def _constant_files(self) -> dict[str, list[TreeFile]]:
+        found: dict[str, list[TreeFile]] = {}
+        for file, data in self._sources:
+            for name in candidates.valued_names(data):
+                found.setdefault(name.decode("utf-8", "replace"), []).append(file)
+        return found
 
     @cached_property
     def macros(self) -> MacroTable:
@@ -153,19 +242,14 @@ class Project:
     @cached_property
     def asm_keywords(self) -> frozenset[str]:
         """`asm` in every spelling, with the macros of the tree that stand for it."""
-        names = set(ASM_WORDS)
-        for _, data in self._cpp_files:
-            if b"asm" in data and b"define" in data:
-                names.update(found[1].decode() for found in _ASM_DEFINE.finditer(data))
-        return frozenset(names)
+        return candidates.asm_words(self.tree.files)
 
     @cached_property
     def resolver(self) -> Resolver:
         """Resolves string pieces with the macros of the tree."""
         qualifiers: set[str] = set()
         for _, data in self._cpp_files:
-            if b"volatile" in data and b"asm" in data:
-                qualifiers.update(found[1].decode() for found in _VOLATILE_DEFINE.finditer(data))
+            qualifiers.update(name.decode() for name in candidates.volatile_macros(data))
         place = self.world(None, (12, 8)).macros_at
         return Resolver(self.macros.candidates, place, self.macro_uses, frozenset(qualifiers))
 
@@ -190,6 +274,8 @@ class Project:
         A file whose includes cannot be followed at all (generated, or a fragment) is taken as connected.
         """
         left, right = self._owner[one], self._owner[other]
+        if left.ending in PYTHON_ENDINGS or right.ending in PYTHON_ENDINGS:
+            return True  # what Python joins and compiles together cannot be followed
         if left is right:
             return one is other or one.file.parent is None or other.file.parent is None
         if self._unit_bits.get(left, 0) & self._unit_bits.get(right, 0):
@@ -229,8 +315,8 @@ class Project:
         graph = {}
         for file, data in self._cpp_files:
             targets = []
-            for found in _INCLUDE.finditer(data):
-                targets.extend(_resolve_include(found[1].decode("utf-8", "replace"), file, by_name))
+            for name in candidates.included_names(data):
+                targets.extend(_resolve_include(name.decode("utf-8", "replace"), file, by_name))
             graph[file] = tuple(targets)
         return graph
 

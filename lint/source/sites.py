@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ptxguard.source.guards import CppFile, Definition
     from ptxguard.source.lexer import Condition
     from ptxguard.source.project import Project
+    from ptxguard.source.pythonsites import PythonSites
     from ptxguard.source.tree import TreeFile
     from ptxguard.source.uses import Owner
     from ptxguard.source.wrappersites import WrapperSites
@@ -104,6 +105,18 @@ class SiteFinder:
         from ptxguard.source.ptxsites import sites_of_ptx  # a CUDA tree without PTX files never pays for it
 
         return sites_of_ptx(file.source(), self.targets)
+
+    def of_python(self, file: TreeFile) -> list[CopySite]:
+        """Bulk copies in the strings of a Python file."""
+        found = self._python.of_file(file)
+        inside = [site for unit in self.project.units(file) for site in self.of_unit(unit)]
+        return found + self._python.of_cpp(inside)
+
+    @cached_property
+    def _python(self) -> PythonSites:
+        from ptxguard.source.pythonsites import PythonSites  # a C++ tree never pays for the grammar
+
+        return PythonSites(self.project.python, self.targets, self.public, self.errors)
 
     # C++ ------------------------------------------------------------------------------------------
 

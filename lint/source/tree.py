@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.location import SourceFile
+from ptxguard.source.templates import without_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,11 +24,15 @@ CPP_ENDINGS = frozenset(
     ".cu .cuh .h .hpp .hh .hxx .h++ .inl .inc .impl .ipp .tcc .tpp .txx .cpp .cc .cxx .c++ .c .cuda "
     ".ixx .cppm".split()
 )
+PYTHON_ENDINGS = frozenset({".py", ".pyi"})
+# Jinja templates that make C++.
+TEMPLATE_ENDINGS = frozenset({".jinja", ".jinja2", ".j2"})
+_TEMPLATE_MARKS = (b"__global__", b"__device__", b"<<<", b"LaunchKernel", b"#include")
 UNIT_ENDINGS = frozenset([".cu", ".cpp", ".cc", ".cxx", ".c++", ".c", ".cuda"])
 _CUDA_MARKS = (b"__device__", b"__global__", b"asm")
 # Endings that cannot hold CUDA code of their own and would only cost time to look into.
 _OTHER_ENDINGS = frozenset(
-    ".py .pyi .md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
+    ".md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
     ".pdf .ipynb .csv .tsv .npy .npz .pt .pth .bin .whl .zip .gz .xz .tar .html .css .js .ts .cubin "
     ".fatbin .lock .cfg .ini".split()
 )
@@ -60,6 +66,18 @@ _COMPILE_COMMANDS = ("compile_commands.json", f"build{os.sep}compile_commands.js
 _SKIPPED_NAMES = frozenset({".git", ".hg", ".svn", "__pycache__"})
 
 
+Stamp = tuple[int, int, int, int]
+
+
+def stamp_of(path: str) -> Stamp | None:
+    """Size in bytes, times of content and inode (ns) and inode of a file; None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
 @dataclass(eq=False)
 class TreeFile:
     """One file of the tree.
@@ -69,12 +87,14 @@ class TreeFile:
         shown: path for the user, relative to the working directory, with "/".
         reported: whether findings in it are asked for (else it is evidence).
         named: whether the user named this very file.
+        stamp: of the file before it was read; None as long as it has not been.
     """
 
     real: str
     shown: str
     reported: bool
     named: bool = False
+    stamp: Stamp | None = None
     _data: bytes | None = field(default=None, repr=False)
     _source: SourceFile | None = field(default=None, repr=False)
 
@@ -96,7 +116,8 @@ class TreeFile:
         """
         if self._data is None:
             try:
-                size = os.stat(self.real).st_size
+                stamp = stamp_of(self.real)
+                size = stamp[0] if stamp is not None else 0
                 limit = MAX_PTX_BYTES if self.ending == ".ptx" else MAX_CPP_BYTES
                 if size > limit:
                     message = f"{size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude the file"
@@ -107,7 +128,7 @@ class TreeFile:
                     text, encoding = decode(data, self.shown)
                     self._source = SourceFile(self.shown, text, encoding)
                     data = text.encode("utf-8", "surrogatepass")
-                self._data = data
+                self._data, self.stamp = data, stamp
             except OSError as error:
                 reason = error.strerror or str(error)
                 raise ParseError(f"cannot be read: {reason}", path=self.shown) from None
@@ -122,7 +143,19 @@ class TreeFile:
         if self._source is None:
             text, encoding = decode(self.data(), self.shown)
             self._source = SourceFile(self.shown, text, encoding)
+            if self.ending in TEMPLATE_ENDINGS:
+                self._source = SourceFile(self.shown, without_fields(text), encoding, self._source)
         return self._source
+
+
+# UTF-32 first: its little-endian mark begins with that of UTF-16.
+_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
 
 
 def decode(data: bytes, path: str) -> tuple[str, str]:
@@ -131,7 +164,7 @@ def decode(data: bytes, path: str) -> tuple[str, str]:
     Raises:
         ParseError: NUL bytes or mostly control characters say that it is no text.
     """
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+    for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
                 return data.decode(encoding), encoding
@@ -165,18 +198,24 @@ class Tree:
     """All files of a run.
 
     Attributes:
-        files: candidates in path order, reported ones and evidence.
+        files: candidates that can hold C++ or PTX in path order, reported ones and evidence.
         errors: what could not be listed.
         build_files: real paths of files that may say how the project is built.
+        python_files: Python files in path order, likewise.
     """
 
     files: list[TreeFile]
     errors: list[PtxguardError]
     build_files: tuple[str, ...] = ()
+    python_files: list[TreeFile] = field(default_factory=list)
 
     def reported(self) -> Iterator[TreeFile]:
         """Files whose findings are asked for."""
-        return (file for file in self.files if file.reported)
+        return (file for file in self.every_file() if file.reported)
+
+    def every_file(self) -> Iterator[TreeFile]:
+        """All files that can hold a copy."""
+        return itertools.chain(self.files, self.python_files)
 
 
 def read_tree(paths: Sequence[str]) -> Tree:
@@ -200,7 +239,9 @@ def read_tree(paths: Sequence[str]) -> Tree:
                 known.reported |= file.reported
                 known.named |= file.named
     files = sorted(found.values(), key=lambda file: file.shown)
-    return Tree(files, errors, tuple(sorted(build_files)))
+    python = [file for file in files if file.ending in PYTHON_ENDINGS]
+    cpp = [file for file in files if file.ending not in PYTHON_ENDINGS]
+    return Tree(cpp, errors, tuple(sorted(build_files)), python)
 
 
 def shown_path(path: str) -> str:
@@ -245,7 +286,7 @@ def _is_vendored(relative: str) -> bool:
 
 def _may_hold_code(name: str, ending: str) -> bool:
     """Known endings at once; others by content (generators and headers without ending)."""
-    if ending in CPP_ENDINGS or ending == ".ptx":
+    if ending in CPP_ENDINGS or ending in PYTHON_ENDINGS or ending == ".ptx":
         return True
     if ending in _OTHER_ENDINGS:
         return False
@@ -255,6 +296,8 @@ def _may_hold_code(name: str, ending: str) -> bool:
         data = Path(name).read_bytes()
     except OSError:
         return False
+    if ending in TEMPLATE_ENDINGS:
+        return any(mark in data for mark in _TEMPLATE_MARKS)
     return b"\0" not in data and b"asm" in data and any(mark in data for mark in _CUDA_MARKS[:2])
 
 

@@ -43,6 +43,10 @@ def classify_type(text: str) -> str:
 
 def argument_type(node: Node, owner: object, tokens: Tokens) -> str:
     """Type of an argument as far as literals, casts and declarations in the function tell."""
+    if node.kind == "number" and node.text == "0":
+        return "null"  # an integer and a null pointer constant
+    if node.kind == "name" and node.text in ("nullptr", "NULL"):
+        return "pointer:"
     if node.kind == "number":
         is_float = "." in node.text and not node.text.startswith("0x")
         return "float" if is_float else "integer"
@@ -91,6 +95,8 @@ def declared_type(name: str, function: Function, before: int) -> str:
 def argument_fits(argument: str, parameter_text: str, templates: tuple[str, ...]) -> bool | None:
     """Whether an argument can convert to a parameter: True exactly, False never, None not known."""
     parameter = classify_type(parameter_text)
+    if argument == "null":
+        return True if parameter == "integer" else None
     kind, _, base = argument.partition(":")
     wanted, _, wanted_base = parameter.partition(":")
     if "unknown" in (kind, wanted) or wanted_base in templates or base in templates:

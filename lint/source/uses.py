@@ -169,9 +169,29 @@ def _receiver(tokens: Tokens, start: int) -> Node:
     return parse_expression(tokens, range(max(place, 0), start - 1))
 
 
+_SCOPES = frozenset({"namespace", "struct", "class", "union", "enum", "extern"})
+
+
 def is_prototype(use: Use) -> bool:
     """Whether a name at declaration scope is only declared: nothing there calls without an initialiser."""
-    start = use.index
-    while start > 0 and use.tokens.texts[start - 1] not in (";", "{", "}"):
-        start -= 1
-    return "=" not in use.tokens.texts[start : use.index]
+    texts = use.tokens.texts
+    start = _declaration_start(texts, use.index)
+    if "=" in texts[start : use.index]:
+        return False
+    return start == 0 or texts[start - 1] != "{" or not _is_initialiser(texts, start - 1)
+
+
+def _declaration_start(texts: list[str], index: int) -> int:
+    while index > 0 and texts[index - 1] not in (";", "{", "}"):
+        index -= 1
+    return index
+
+
+def _is_initialiser(texts: list[str], brace: int) -> bool:
+    """Whether a brace outside of functions holds values: `table[] = {f, g}`, `table{f, g}`."""
+    if brace == 0 or texts[brace - 1] == ")":
+        return False  # the body of a function that was not recognised
+    if texts[brace - 1] in ("=", ",", "{"):
+        return True
+    words = texts[_declaration_start(texts, brace) : brace]
+    return bool(words) and _SCOPES.isdisjoint(words)

@@ -13,6 +13,7 @@ from ptxguard.source.tokens import DIRECTIVE, IDENT, PUNCT, Tokens
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ptxguard.source.cuda import Structure
     from ptxguard.source.uses import Owner
 
 _ASSIGN = frozenset({"=", "+=", "-=", "|=", "&=", "^=", "<<=", ">>="})
@@ -66,11 +67,11 @@ def bindings(owner: Owner, name: str) -> list[Binding]:
     return found
 
 
-def global_bindings(tokens: Tokens, name: str, inside: list[tuple[int, int]]) -> list[Binding]:
-    """Bindings of a variable at namespace scope: the places outside of every function body."""
+def global_bindings(tokens: Tokens, name: str, structure: Structure) -> list[Binding]:
+    """Bindings of a variable at namespace scope: the places outside of every function."""
     found: list[Binding] = []
     for index in tokens.positions.get(name, ()):
-        if not any(first <= index < last for first, last in inside):
+        if structure.enclosing(index) is None:
             found.extend(
                 b for b in _binding(tokens, index, 0, len(tokens)) if b.kind in ("shared", "init", "declare")
             )
@@ -102,7 +103,11 @@ def _binding(tokens: Tokens, index: int, first: int, last: int) -> Iterator[Bind
 def _declaration(tokens: Tokens, index: int, first: int) -> str | None:
     """The type in front of a declared name, or None where the place declares nothing."""
     previous_kind, previous = tokens.kinds[index - 1] if index > first else -1, tokens.texts[index - 1]
-    if index <= first or (previous_kind != IDENT and previous not in ("*", "&", "&&", ">", ",", "]", ")")):
+    if index <= first:
+        return None
+    if previous == "}" and not _is_class_body(tokens, tokens.match.get(index - 1, 0)):
+        return None
+    if previous_kind != IDENT and previous not in ("*", "&", "&&", ">", ",", "]", ")", "}"):
         return None
     if previous_kind == IDENT and previous in _NOT_TYPES:
         return None
@@ -122,8 +127,9 @@ def _statement_start(tokens: Tokens, index: int, first: int) -> int | None:
     while place >= first:
         text = tokens.texts[place]
         if tokens.kinds[place] == DIRECTIVE or text in (";", "{", "}", ":"):
-            if text == "}" and place in tokens.match and _is_initialiser(tokens, tokens.match[place]):
-                place = tokens.match[place] - 1
+            opening = tokens.match.get(place) if text == "}" else None
+            if opening is not None and (_is_initialiser(tokens, opening) or _is_class_body(tokens, opening)):
+                place = opening - 1
                 continue
             return place + 1
         if text in (")", "]"):
@@ -135,9 +141,20 @@ def _statement_start(tokens: Tokens, index: int, first: int) -> int | None:
     return first
 
 
+def _is_class_body(tokens: Tokens, opening: int) -> bool:
+    """`struct { … } stage;` declares a variable behind the body of its type."""
+    place = opening - 1
+    while place > 0 and (tokens.kinds[place] == IDENT or tokens.texts[place] in ("::", ",", "<", ">")):
+        if tokens.texts[place] in ("struct", "union", "class"):
+            return True
+        place -= 1
+    return False
+
+
 def _is_initialiser(tokens: Tokens, opening: int) -> bool:
-    return opening > 0 and (
-        tokens.texts[opening - 1] in ("=", ",", "(") or tokens.kinds[opening - 1] == IDENT
+    before = tokens.texts[opening - 1] if opening > 0 else ""
+    return before in ("=", ",", "(") or (
+        opening > 0 and tokens.kinds[opening - 1] == IDENT and before not in ("else", "do", "try")
     )
 
 

@@ -12,17 +12,6 @@ if TYPE_CHECKING:
 
 Version = tuple[int, int]
 
-# One of these is in every file that uses a wrapper: a file without them costs nothing more.
-MARKS = (
-    b"cp_async_bulk",
-    b"memcpy_async",
-    b"SM90_TMA_LOAD",
-    b"SM90_BULK_COPY",
-    b"SM100_TMA_2SM_LOAD",
-    b"DeviceTransform",
-    b"thrust::transform",
-)
-
 
 @dataclass(frozen=True)
 class Library:
@@ -87,11 +76,6 @@ class Wrapper:
         """Windows that some of the versions spell; of all versions where none is known."""
         known = {space for version in versions if (space := self.space_in(version)) is not None}
         return frozenset(known or {space for _, space in self.spaces})
-
-
-def may_use(data: bytes) -> bool:
-    """Whether a file can hold a wrapper at all."""
-    return any(mark in data for mark in MARKS)
 
 
 @lru_cache(maxsize=1)
