@@ -12,7 +12,7 @@ from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from ptxguard.model import Analysis
     from ptxguard.source.analyse import Options
@@ -21,7 +21,7 @@ _VERSION = re.compile(r"(\d{1,2})\.(\d{1,2})(?:\.\d+)?\Z")
 _MACRO = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
 
 _SHARED = (
-    click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
+    click.argument("paths", nargs=-1, metavar="PATH..."),
     click.option(
         "--target", "targets", multiple=True, metavar="SM", help="Target such as sm_120a; repeatable."
     ),
@@ -40,9 +40,7 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def read_options(
-    targets: Iterable[str], cuda_min: str | None, defines: Iterable[str], public: Iterable[str]
-) -> Options:
+def read_options(given: Mapping[str, Any]) -> Options:
     """The analysis options as the user named them; the contract's default targets where none is named.
 
     Raises:
@@ -51,11 +49,13 @@ def read_options(
     from ptxguard.source.analyse import Options  # the parsers are imported by commands that parse
 
     return Options(
-        targets=tuple(dict.fromkeys(Target.parse(name) for name in targets))
+        targets=tuple(dict.fromkeys(Target.parse(name) for name in given["targets"]))
         or tuple(Target.parse(name) for name in DEFAULT_TARGETS),
-        cuda_min=_read_version(cuda_min) if cuda_min is not None else None,
-        defines=dict(_read_macro(text) for text in defines),
-        public=tuple(public),
+        cuda_min=_read_version(given["cuda_min"]) if given["cuda_min"] is not None else None,
+        defines=dict(_read_macro(text) for text in given["defines"]),
+        public=tuple(given["public"]),
+        exclude=tuple(given["exclude"]),
+        force_exclude=given["force_exclude"],
     )
 
 
