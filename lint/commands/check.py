@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ptxguard.arch import SYSCALL_ARCHES
 from ptxguard.commands.fixoptions import FixOptions, fix_options
 from ptxguard.commands.livingoptions import Living, config_options, configured, living_options
 from ptxguard.commands.options import analyse_source, read_options, source_options
@@ -21,11 +22,13 @@ from ptxguard.output.report import Report
 from ptxguard.threshold import fails, read_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from ptxguard.crosscheck import CrossCheck
     from ptxguard.finding import Finding
     from ptxguard.memcost import Gpu
     from ptxguard.model import Analysis
+    from ptxguard.rule import CheckOptions
 
 _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 
@@ -46,6 +49,7 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 @fix_options
 @config_options
 @living_options
+@click.option("--binary", "binaries", multiple=True, metavar="LIB", help="Cross-check with it; repeatable.")
 @click.option("--stdin-filename", metavar="PATH", help="Check standard input as the text of this file.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -70,6 +74,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     )
 
     living = Living.read(given, config)
+    compiled = _read_binaries(given["binaries"], asked)
     bound = read_size(given["fail_above"])
 
     def judge(
@@ -77,7 +82,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     ) -> tuple[Analysis, list[Finding]]:
         analysis = analyse_source(given, options, progress, overlay)
         found = fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
-        return analysis, living.keep(found, analysis, rules)
+        return analysis, living.keep(compiled.run(found) if compiled else found, analysis, rules)
 
     with progress_bar() as progress:
         analysis, found = judge(overlay, progress)
@@ -107,6 +112,27 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     failed = any(fails(finding, worst, bound) for finding in found)
     failed = failed and not given["exit_zero"] and may_fail(outputs)
     ctx.exit(2 if report.errors else int(failed))
+
+
+def _read_binaries(paths: Sequence[str], asked: CheckOptions) -> CrossCheck | None:
+    """The compiled code that findings are held against.
+
+    Raises:
+        BinaryError: some of it cannot be read.
+    """
+    if not paths:
+        return None
+    from ptxguard.binary.image import Wish
+    from ptxguard.binary.inventory import inventory
+    from ptxguard.crosscheck import CrossCheck
+
+    names = frozenset(f"sm_{number}{suffix}" for number in SYSCALL_ARCHES for suffix in ("", "a", "f"))
+    found = inventory(paths, Wish(every_kernel=True, targets=names))
+    if found.errors:
+        raise found.errors[0]
+    if not found.artifacts:
+        raise ConfigError(f"--binary {paths[0]} holds no device code")
+    return CrossCheck(found.artifacts, asked.targets, asked.gpus)
 
 
 def _read_stdin(given: dict[str, Any]) -> dict[str, bytes]:

@@ -50,7 +50,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     Exit status: 0 nothing at or above --fail-on, 1 something, 2 something could not be read.
     """
-    from ptxguard.output.scan_findings import find_all
+    from ptxguard.compiled import find_all
 
     paths = list(given["paths"])
     if given["environment"]:
@@ -89,7 +89,7 @@ def _fails(finding: Finding, level: Severity, bound_mib: float | None) -> bool:
     prices = [cost.expected_mib for cost in finding.cost if cost.expected_mib is not None]
     if bound_mib is None or not prices:
         return finding.severity >= level
-    from ptxguard.output.scan_findings import NEVER_RUNS
+    from ptxguard.compiled import NEVER_RUNS
 
     return max(prices) > bound_mib and not finding.performance.get(NEVER_RUNS)
 

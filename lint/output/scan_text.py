@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ptxguard.binary.demangle import family
-from ptxguard.output.scan_findings import NEVER_RUNS, reaches, worst_cost
+from ptxguard.compiled import NEVER_RUNS, reaches, worst_cost
 from ptxguard.output.scan_json import summary
 from ptxguard.output.style import LABEL, WIDTH, printable
 

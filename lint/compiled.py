@@ -9,10 +9,10 @@ from ptxguard.arch import SYSCALL_ARCHES, Target
 from ptxguard.binary.demangle import demangle, family
 from ptxguard.binary.facts import COPY_SYSCALL_PREFIX
 from ptxguard.binary.pick import loads_on, picked
+from ptxguard.compiledptx import copies_in
 from ptxguard.errors import ParseError
 from ptxguard.finding import Confidence, Evidence, Finding, KernelPlace, Severity, with_fingerprints
 from ptxguard.memcost import price_syscall
-from ptxguard.output.scan_ptx import copies_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +80,7 @@ def find_all(
     found: list[Finding] = []
     for artifact in artifacts:
         own = [
-            *(_reach_finding(reach, gpus) for reach in reaches(artifact)),
+            *(reach_finding(reach, gpus) for reach in reaches(artifact)),
             *_ptx_findings(artifact, gpus, errors),
         ]
         own += [*_unknown_stacks(artifact), *_unreadable(artifact)]
@@ -103,7 +103,8 @@ def worst_cost(findings: Iterable[Finding], gpu: str) -> Cost | None:
     return max(costs, key=lambda cost: cost.mib or 0.0, default=None)
 
 
-def _reach_finding(reach: Reach, gpus: Sequence[Gpu]) -> Finding:
+def reach_finding(reach: Reach, gpus: Sequence[Gpu]) -> Finding:
+    """The finding about the kernels of an artifact that reach one driver function."""
     count, names = len(reach.pairs), reach.names
     kernels = f"{count:,} kernel{'s' if count > 1 else ''}"
     distinct = f" ({len(names):,} names)" if len(names) != count else ""
