@@ -122,10 +122,18 @@ class Fix:
     Attributes:
         safety: "safe" (proved by the destination) or "unsafe" (proved only by the launches in sight).
         edits: in file order, without overlap.
+        replaces: the text that the edits take away; another one there means that the place is not understood.
+        statements: (path, line, column) of the asm statements of the finding that the edits change.
+        users: the same of statements of other findings, which have to be fixed too.
+        twin: (path, line, column) of the copy that callers use after edits at them; None for other edits.
     """
 
     safety: str
     edits: tuple[Edit, ...]
+    replaces: str = ""
+    statements: tuple[tuple[str, int, int], ...] = ()
+    users: tuple[tuple[str, int, int], ...] = ()
+    twin: tuple[str, int, int] | None = None
 
     def record(self) -> dict[str, Any]:
         """The JSON form."""

@@ -36,7 +36,7 @@ class Fake:
     errors: tuple = ()
     calls: list = field(default_factory=list)
 
-    def analyse(self, paths, options, progress=None):
+    def analyse(self, paths, options, progress=None, overlay=None):
         self.calls.append((tuple(paths), options))
         return Analysis(self.sites, self.errors)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -59,17 +60,23 @@ def read_options(
 
 
 def analyse_source(
-    given: Mapping[str, Any], options: Options, progress: Callable[[int, int, str], None] | None
+    given: Mapping[str, Any],
+    options: Options,
+    progress: Callable[[int, int, str], None] | None,
+    overlay: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Analysis:
-    """The analysis of the paths that a command was given, from the cache unless that is switched off."""
+    """The analysis of the paths that a command was given, from the cache unless that is switched off.
+
+    `overlay` gives bytes by real path that stand for those on disk; such a tree is never kept.
+    """
     from pathlib import Path
 
     from ptxguard.cache import Cache, default_folder
 
-    if given["no_cache"]:
+    if given["no_cache"] or overlay:
         from ptxguard.source.analyse import analyse
 
-        return analyse(given["paths"], options, progress)
+        return analyse(given["paths"], options, progress, overlay)
     folder = Path(given["cache_dir"]) if given["cache_dir"] else default_folder()
     return Cache(folder).analyse(given["paths"], options, progress)
 

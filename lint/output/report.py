@@ -32,6 +32,7 @@ class Report:
         hidden: findings that `--min-severity` hides.
         targets: names of the targets asked for.
         files: files with findings that are about no copy.
+        fixed: findings that the run has repaired; they are not among `findings`.
         targets_named: whether the user named the targets (False: the defaults of the contract).
         command: check or scan.
     """
@@ -42,6 +43,7 @@ class Report:
     hidden: int = 0
     targets: tuple[str, ...] = ()
     files: tuple[SourceFile, ...] = ()
+    fixed: int = 0
     targets_named: bool = False
     command: str = "check"
     _files: dict[str, SourceFile | None] = field(default_factory=dict, init=False, repr=False, compare=False)

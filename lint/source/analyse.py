@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ptxguard.arch import DEFAULT_TARGETS, Target
@@ -36,10 +37,16 @@ class Options:
 
 
 def analyse(
-    paths: Sequence[str], options: Options, progress: Callable[[int, int, str], None] | None = None
+    paths: Sequence[str],
+    options: Options,
+    progress: Callable[[int, int, str], None] | None = None,
+    overlay: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Analysis:
-    """Find every bulk copy under the paths and judge it with the whole tree around them as evidence."""
-    return analyse_tree(read_tree(paths), options, progress)[0]
+    """Find every bulk copy under the paths and judge it with the whole tree around them as evidence.
+
+    `overlay` gives bytes by real path that stand for those on disk.
+    """
+    return analyse_tree(read_tree(paths, overlay), options, progress)[0]
 
 
 def analyse_tree(
@@ -56,7 +63,8 @@ def analyse_tree(
         project = Project(tree, options.defines)
         found = survey(project, files, options, progress)
     told = sorted({*errors, *found.errors}, key=lambda e: (e.path or "", e.line or 0, e.column or 0))
-    return replace(found, errors=tuple(told)), project
+    reported = frozenset(file.shown for file in tree.reported())
+    return replace(found, errors=tuple(told), reported=reported), project
 
 
 def _candidates(tree: Tree, errors: list[PtxguardError]) -> Iterator[TreeFile]:
