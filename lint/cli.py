@@ -20,6 +20,7 @@ COMMANDS = {
     "cost": "Price a stack size or a syscall on every GPU.",
     "probe": "Measure on this machine's card what a form costs.",
     "schema": "Print the JSON schema of the records of check.",
+    "lsp": "Serve an editor: findings while typing, hover, repairs, jumps.",
     "repro": "Write a reproducer and an issue text for a finding.",
 }
 

@@ -43,6 +43,7 @@ LAYERS = (
     ("api",),
     ("probe.",),
     ("output.",),
+    ("lsp.",),
     ("commands.",),
     ("cli",),
     ("__main__",),

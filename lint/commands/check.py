@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxguard.commands.fixoptions import FixOptions, fix_options
-from ptxguard.commands.options import analyse_source, read_options, source_options
+from ptxguard.commands.options import analyse_source, read_gpus, read_options, source_options
 from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, write_report
@@ -15,10 +15,9 @@ from ptxguard.output.progress import progress_bar
 from ptxguard.output.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from ptxguard.finding import Finding
-    from ptxguard.memcost import Gpu
     from ptxguard.model import Analysis
 
 _LEVELS = click.Choice([level.word for level in reversed(Severity)])
@@ -55,7 +54,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         targets=options.targets,
         targets_named=bool(given["targets"]),
         cuda_min=options.cuda_min,
-        gpus=_read_gpus(given["gpus"]),
+        gpus=read_gpus(given["gpus"]),
     )
 
     def judge(
@@ -90,9 +89,3 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     failed = any(finding.severity >= worst for finding in found)
     failed = failed and not given["exit_zero"] and may_fail(outputs)
     ctx.exit(2 if report.errors else int(failed))
-
-
-def _read_gpus(names: Iterable[str]) -> tuple[Gpu, ...]:
-    from ptxguard.memcost import DEFAULT_GPUS, find_gpu
-
-    return tuple(dict.fromkeys(find_gpu(name) for name in tuple(names) or DEFAULT_GPUS))
