@@ -22,6 +22,7 @@ COMMANDS = {
     "probe": "Measure on this machine's card what a form costs.",
     "schema": "Print the JSON schema of the records of check.",
     "doctor": "Print what is configured and which optional tools are there.",
+    "lsp": "Serve an editor: findings while typing, hover, repairs, jumps.",
     "repro": "Write a reproducer and an issue text for a finding.",
 }
 

@@ -8,6 +8,7 @@ import pytest
 
 from ptxguard import cli
 from ptxguard.engine import all_rules
+from ptxguard.otherrules import other_rules
 from ptxguard.rule import HEADINGS
 
 
@@ -37,10 +38,22 @@ def test_explain_shows_prose_table_and_examples(run, rule):
 def test_without_a_code_all_rules_are_listed(run):
     status, out, _ = run("explain")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()] == [rule.meta.code for rule in all_rules()]
+    assert [line.split()[0] for line in out.splitlines()] == [rule.meta.code for rule in all_rules()] + [
+        other.code for other in other_rules()
+    ]
 
 
 def test_an_unknown_code_suggests_one(run):
     status, out, err = run("explain", "TMA0O1")
     assert (status, out) == (2, "")
     assert "did you mean TMA001?" in err
+
+
+@pytest.mark.parametrize("other", other_rules(), ids=lambda other: other.code)
+def test_codes_of_scan_and_of_comments_are_explained_too(run, other):
+    status, out, _ = run("explain", other.code.lower())
+    assert status == 0
+    assert out.startswith(f"{other.code} {other.name}")
+    for heading in HEADINGS:
+        assert heading in out
+    assert run("explain", other.name)[1] == out

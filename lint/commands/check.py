@@ -12,7 +12,7 @@ import click
 from ptxguard.arch import SYSCALL_ARCHES
 from ptxguard.commands.fixoptions import FixOptions, fix_options
 from ptxguard.commands.livingoptions import Living, config_options, configured, living_options
-from ptxguard.commands.options import analyse_source, read_options, source_options
+from ptxguard.commands.options import analyse_source, read_gpus, read_options, source_options
 from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from ptxguard.crosscheck import CrossCheck
     from ptxguard.finding import Finding
-    from ptxguard.memcost import Gpu
     from ptxguard.model import Analysis
     from ptxguard.rule import CheckOptions
 
@@ -70,7 +69,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         targets=options.targets,
         targets_named=bool(given["targets"]),
         cuda_min=options.cuda_min,
-        gpus=_read_gpus(given["gpus"]),
+        gpus=read_gpus(given["gpus"]),
     )
 
     living = Living.read(given, config)
@@ -156,9 +155,3 @@ def statistics(findings: Iterable[Finding]) -> list[str]:
     """How many findings each rule has, most first."""
     counts = Counter((finding.code, finding.rule) for finding in findings)
     return [f"{count:5}  {code}  {rule}" for (code, rule), count in counts.most_common()]
-
-
-def _read_gpus(names: Iterable[str]) -> tuple[Gpu, ...]:
-    from ptxguard.memcost import DEFAULT_GPUS, find_gpu
-
-    return tuple(dict.fromkeys(find_gpu(name) for name in tuple(names) or DEFAULT_GPUS))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ptxguard.otherrules import find_other, other_rules
 from ptxguard.output.report import deliver
 from ptxguard.output.style import Style, wants_color
 from ptxguard.rule import HEADINGS
@@ -14,6 +15,7 @@ from ptxguard.rule import HEADINGS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ptxguard.otherrules import OtherRule
     from ptxguard.rule import Example, Rule
 
 
@@ -25,14 +27,28 @@ def command(code: str | None, color: str) -> None:
     from ptxguard.engine import all_rules, find_rule
 
     style = Style(wants_color(color, sys.stdout))
-    chunks = render_rule(find_rule(code), style) if code is not None else render_list(all_rules(), style)
-    deliver(chunks, None)
+    other = find_other(code) if code is not None else None
+    if code is None:
+        deliver(render_list(all_rules(), style), None)
+    else:
+        deliver(
+            render_other(other, style) if other is not None else render_rule(find_rule(code), style), None
+        )
 
 
 def render_list(rules: tuple[Rule, ...], style: Style) -> Iterator[str]:
     """One line a rule."""
     for rule in rules:
         yield f"{style.strong(rule.meta.code)}  {rule.meta.name:<24}{rule.meta.summary}\n"
+    for other in other_rules():
+        yield f"{style.strong(other.code)}  {other.name:<24}{other.summary}\n"
+
+
+def render_other(rule: OtherRule, style: Style) -> Iterator[str]:
+    """Title and prose of a code that `scan` or the suppression comments report."""
+    yield f"{style.strong(f'{rule.code} {rule.name}')}\n"
+    yield f"Worst severity: {rule.severity.word}\n\n"
+    yield from _prose(rule.documentation, style)
 
 
 def render_rule(rule: Rule, style: Style) -> Iterator[str]:
@@ -41,9 +57,7 @@ def render_rule(rule: Rule, style: Style) -> Iterator[str]:
     yield f"{style.strong(f'{meta.code} {meta.name}')}\n"
     fixes = ", ".join(meta.fix_safety) or "none"
     yield f"Reports on {meta.targets}; since ptxguard {meta.since}; fixes: {fixes}\n\n"
-    for line in rule.documentation.strip().splitlines():
-        if not line or line.strip("-"):  # the rule under a heading is for the reader of the source
-            yield f"{style.strong(line) if line in HEADINGS else line}\n"
+    yield from _prose(rule.documentation, style)
     yield f"\n{style.strong('Severity, first row that holds')}\n"
     for case in meta.cases:
         word = case.severity.word
@@ -52,6 +66,12 @@ def render_rule(rule: Rule, style: Style) -> Iterator[str]:
         yield f"  {style.severity(word, row[:8])}{row[8:]}"
     for example in rule.examples:
         yield from _example(example, style)
+
+
+def _prose(text: str, style: Style) -> Iterator[str]:
+    for line in text.strip().splitlines():
+        if not line or line.strip("-"):  # the rule under a heading is for the reader of the source
+            yield f"{style.strong(line) if line in HEADINGS else line}\n"
 
 
 def _example(example: Example, style: Style) -> Iterator[str]:

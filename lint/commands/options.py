@@ -12,22 +12,24 @@ from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
+    from ptxguard.memcost import Gpu
     from ptxguard.model import Analysis
     from ptxguard.source.analyse import Options
 
 _VERSION = re.compile(r"(\d{1,2})\.(\d{1,2})(?:\.\d+)?\Z")
 _MACRO = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
 
-_SHARED = (
-    click.argument("paths", nargs=-1, metavar="PATH..."),
+_JUDGING = (
     click.option(
         "--target", "targets", multiple=True, metavar="SM", help="Target such as sm_120a; repeatable."
     ),
     click.option("--cuda-min", metavar="X.Y", help="Lowest CUDA toolkit that the project supports."),
     click.option("-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a macro; repeatable."),
     click.option("--public", multiple=True, metavar="GLOB", help="Headers that others include; repeatable."),
+)
+_READING = (
     click.option("--no-cache", is_flag=True, help="Neither read nor write the cache of analyses."),
     click.option("--cache-dir", metavar="FOLDER", help="Folder of the cache; default: the user's own."),
 )
@@ -35,7 +37,15 @@ _SHARED = (
 
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: the arguments and options of every command that reads source."""
-    for option in reversed(_SHARED):
+    paths = click.argument("paths", nargs=-1, metavar="PATH...")
+    for option in reversed(_READING):
+        command = option(command)
+    return paths(judging_options(command))
+
+
+def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: the options of every command that judges source, whatever gives it the paths."""
+    for option in reversed(_JUDGING):
         command = option(command)
     return command
 
@@ -57,6 +67,17 @@ def read_options(given: Mapping[str, Any]) -> Options:
         exclude=tuple(given["exclude"]),
         force_exclude=given["force_exclude"],
     )
+
+
+def read_gpus(names: Iterable[str]) -> tuple[Gpu, ...]:
+    """The cards that the user named, those of the contract where none is named.
+
+    Raises:
+        ConfigError: a card is not known.
+    """
+    from ptxguard.memcost import DEFAULT_GPUS, find_gpu
+
+    return tuple(dict.fromkeys(find_gpu(name) for name in tuple(names) or DEFAULT_GPUS))
 
 
 def analyse_source(

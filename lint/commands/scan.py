@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ptxguard.commands.options import read_gpus
 from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
@@ -61,7 +62,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         raise click.UsageError("name a file, a directory or --env")
     outputs = read_outputs(given)
     bound = _read_size(given["fail_above"])
-    gpus = _read_gpus(given["gpus"])
+    gpus = read_gpus(given["gpus"])
     found = _take_stock(paths, given["targets"], every=given["kernels"] == "all")
     errors = list(found.errors)
     findings = find_all(found.artifacts, gpus, errors)
@@ -101,12 +102,6 @@ def _read_size(text: str | None) -> float | None:
     if match is None:
         raise ConfigError(f'--fail-above {text!r} is no size; write it like "256 MiB"')
     return float(match[1]) * _UNIT_MIB[(match[2] or "MiB").lower()]
-
-
-def _read_gpus(names: Iterable[str]) -> tuple[Gpu, ...]:
-    from ptxguard.memcost import DEFAULT_GPUS, find_gpu
-
-    return tuple(dict.fromkeys(find_gpu(name) for name in tuple(names) or DEFAULT_GPUS))
 
 
 def _rendered(

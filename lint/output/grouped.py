@@ -42,6 +42,8 @@ def _place(finding: Finding) -> str:
 def _summary(report: Report) -> str:
     counts = Counter(finding.severity.word for finding in report.findings)
     text = ", ".join(counted(counts[word], word) for word in ("error", "warning", "note") if counts[word])
+    if report.fixed:
+        text += f"{'; ' if text else ''}{report.fixed} fixed"
     if report.hidden:
         text += f"{'; ' if text else ''}{report.hidden} more below --min-severity"
     if report.errors:

@@ -6,20 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Severity
+from ptxguard.otherrules import find_other
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ptxguard.finding import Finding
-
-# Codes that `scan` reports: the compiled counterpart of the rules, which judge source.
-_SCAN = {
-    "TMA101": "A compiled kernel reaches a driver function for bulk copies, with a large stack per thread.",
-    "TMA102": "Shipped PTX holds a bulk copy that becomes a driver call when an sm_12x device assembles it.",
-    "TMA103": "A compiled kernel reaches a driver function that is no bulk copy (device runtime).",
-    "TMA104": "The stack need of a compiled kernel cannot be known: recursion or an indirect call.",
-    "TMA105": "An image cannot be checked before it is linked, since it holds no machine code and no PTX.",
-}
 
 
 @dataclass(frozen=True)
@@ -57,5 +49,8 @@ def _rule_doc(code: str, name: str, severity: Severity) -> RuleDoc:
         if rule.meta.code == code:
             worst = max(case.severity for case in rule.meta.cases)
             return RuleDoc(code, rule.meta.name, rule.meta.summary, rule.documentation.strip(), worst)
-    summary = _SCAN.get(code, f"{name.replace('-', ' ').capitalize()}.")
+    other = find_other(code)
+    if other is not None:
+        return RuleDoc(code, other.name, other.summary, other.documentation.strip(), other.severity)
+    summary = f"{name.replace('-', ' ').capitalize()}."
     return RuleDoc(code, name, summary, summary, severity)

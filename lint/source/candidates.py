@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.directive import MARKS
 from ptxguard.errors import PtxguardError
-from ptxguard.source.tree import PYTHON_ENDINGS
+from ptxguard.source.tree import CPP_ENDINGS, PYTHON_ENDINGS, TEMPLATE_ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +31,7 @@ WRAPPER_MARKS = (
     b"DeviceTransform",
     b"thrust::transform",
 )
+_CODE_ENDINGS = CPP_ENDINGS | TEMPLATE_ENDINGS | {".ptx"}
 ARCH_LIST = re.compile(rb"__CUDA_ARCH__\s*==")
 
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
@@ -55,6 +56,8 @@ def wants_parsing(file: TreeFile, data: bytes, keywords: Iterable[bytes]) -> boo
         return True
     if file.ending in PYTHON_ENDINGS:
         return COPY_WORD in data
+    if file.ending not in _CODE_ENDINGS and not _looks_like_code(data):
+        return b"\0" in data  # a hook passes every file without an ending: what is no code is no bad code
     return (
         file.ending == ".ptx"
         or any(word in data for word in keywords)
@@ -67,6 +70,13 @@ def wants_parsing(file: TreeFile, data: bytes, keywords: Iterable[bytes]) -> boo
 def may_hold_directives(data: bytes) -> bool:
     """Whether a file can speak to ptxguard in its comments."""
     return any(mark in data for mark in MARKS)
+
+
+def _looks_like_code(data: bytes) -> bool:
+    """Whether text of any name is CUDA, inline PTX or a PTX module."""
+    wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+    marks = (b"__device__", b"__global__", COPY_WORD, b".address_size")
+    return wide or any(mark in data for mark in marks)
 
 
 def asm_words(files: Iterable[TreeFile]) -> frozenset[str]:

@@ -1,0 +1,1 @@
+"""The language server: findings while typing, hover, repairs and jumps, over any editor's LSP client."""
