@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": "Explain a rule.",
     "baseline": "Write down the findings that a project already knows.",
     "scan": "Scan compiled code, wheels and environments for driver calls.",
+    "diff": "Compare the kernels of two builds: driver calls, registers, stack, price.",
     "cost": "Price a stack size or a syscall on every GPU.",
     "probe": "Measure on this machine's card what a form costs.",
     "schema": "Print the JSON schema of the records of check.",

@@ -43,7 +43,7 @@ LAYERS = (
     ("engine",),
     ("compiledptx",),
     ("compiled",),
-    ("crosscheck",),
+    ("crosscheck", "compare"),
     ("fix.",),
     ("verify.",),
     ("api",),
