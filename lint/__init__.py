@@ -1,7 +1,7 @@
 """Finds, prices and proves the device memory that hand-written PTX costs, before it ships.
 
-`check_ptx` and `check_paths` (see `ptxguard.api`) are the library; they are imported when they are first
-named, so that `import ptxguard` costs nothing.
+`check_ptx`, `check_paths` and `scan_bytes` (see `ptxguard.api`) are the library; they are imported when they
+are first named, so that `import ptxguard` costs nothing.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ptxguard.api import check_paths, check_ptx
+    from ptxguard.api import check_paths, check_ptx, scan_bytes
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "check_paths", "check_ptx"]
+__all__ = ["__version__", "check_paths", "check_ptx", "scan_bytes"]
 
-_HOMES = {"check_paths": "ptxguard.api", "check_ptx": "ptxguard.api"}
+_HOMES = dict.fromkeys(("check_paths", "check_ptx", "scan_bytes"), "ptxguard.api")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The library: `check_ptx` for compilers that hold PTX in memory, `check_paths` for tools that hold files."""
+"""The library: `check_ptx` and `scan_bytes` for what is in memory, `check_paths` for files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ptxguard.binary.facts import Artifact
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Finding
     from ptxguard.model import CopySite
 
 PTX_NAME = "<ptx>"
+BYTES_NAME = "<bytes>"
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,21 @@ class Checked:
 
     findings: tuple[Finding, ...]
     sites: tuple[CopySite, ...]
+    errors: tuple[PtxguardError, ...]
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """What a scan of compiled code found.
+
+    Attributes:
+        findings: worst first.
+        artifacts: images with their flagged kernels.
+        errors: what could not be read; with any of them an empty `findings` does not mean clean.
+    """
+
+    findings: tuple[Finding, ...]
+    artifacts: tuple[Artifact, ...]
     errors: tuple[PtxguardError, ...]
 
 
@@ -100,6 +117,26 @@ def check_paths(
     asked = CheckOptions(wanted, bool(named), cuda_min, _cards(tuple(gpus)))
     found = analyse([str(path) for path in paths], Options(wanted, cuda_min, defines or {}, tuple(public)))
     return Checked(tuple(run_rules(found, rules, asked)), found.sites, found.errors)
+
+
+def scan_bytes(data: bytes, *, name: str = BYTES_NAME, gpus: Iterable[str] = DEFAULT_GPUS) -> Scanned:
+    """Scan compiled code that is in memory as `ptxguard scan` does; nothing is read from or written to disk.
+
+    Args:
+        data: a whole file: library, object, cubin, fatbin, PTX, wheel or another archive.
+        name: stands for its path in findings.
+        gpus: names of the cards on which findings are priced.
+
+    Raises:
+        ConfigError: a card is not known. What cannot be read is in `errors` instead.
+    """
+    from ptxguard.binary.inventory import inventory_of_bytes  # a compiler that checks PTX reads no cubins
+    from ptxguard.compiled import find_all
+
+    found = inventory_of_bytes(data, name)
+    errors = list(found.errors)
+    findings = find_all(found.artifacts, _cards(tuple(gpus)), errors)
+    return Scanned(findings, found.artifacts, tuple(errors))
 
 
 @lru_cache(maxsize=16)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gc
+import io
 import subprocess
 import sys
 import tracemalloc
+import zipfile
 
 import pytest
 
 import ptxguard
+from binkit import DATA
+from ptxguard.binary.inventory import inventory
 from ptxguard.errors import ConfigError, ParseError
 
 OPCODE = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
@@ -120,3 +124,32 @@ def test_importing_the_package_imports_nothing_else():
     assert {"check_paths", "check_ptx"} <= set(dir(ptxguard))
     with pytest.raises(AttributeError):
         ptxguard.check_everything  # noqa: B018 (the access is what is tested)
+
+
+# scan_bytes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["copies.zstd.fatbin", "copies.o", "facts.sm_120a.cubin", "copies.ptx"])
+def test_bytes_are_scanned_as_files_are(name):
+    path = DATA / name
+    scanned = ptxguard.scan_bytes(path.read_bytes(), name=str(path))
+    stock = inventory(str(path))
+    assert scanned.artifacts == stock.artifacts
+    assert scanned.errors == stock.errors == ()
+    assert scanned.findings
+    assert {finding.path for finding in scanned.findings} == {str(path)}
+
+
+def test_an_archive_in_memory_is_opened():
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.write(DATA / "copies.o", "pkg/lib.so")
+    scanned = ptxguard.scan_bytes(packed.getvalue())
+    assert [artifact.member for artifact in scanned.artifacts] == ["pkg/lib.so"]
+    assert scanned.findings
+
+
+@pytest.mark.parametrize("cut", [100, 1000, 3000])
+def test_bytes_that_are_cut_off_are_an_error_and_never_clean(cut):
+    scanned = ptxguard.scan_bytes((DATA / "copies.zstd.fatbin").read_bytes()[:cut])
+    assert scanned.errors

@@ -66,6 +66,17 @@ def open_blobs(paths: list[str], report: Report) -> Iterator[Blob]:
             yield from _Opener(path, report).file()
 
 
+def open_bytes(data: bytes, name: str, report: Report) -> Iterator[Blob]:
+    """Blobs of bytes in memory: a file of any kind that `open_blobs` knows, archives too.
+
+    Args:
+        data: the whole file.
+        name: stands for its path.
+        report: takes what could not be read.
+    """
+    return _Opener(name, report).stream(None, io.BytesIO(data), len(data), 0)
+
+
 def _walk(folder: str, report: Report) -> Iterator[str]:
     """Regular files below a folder; links are not followed: no file is read twice, no loop entered."""
 

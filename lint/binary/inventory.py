@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptxguard.binary import elf, fatbin
-from ptxguard.binary.container import Blob, open_blobs
+from ptxguard.binary.container import Blob, open_blobs, open_bytes
 from ptxguard.binary.facts import Artifact, Image
 from ptxguard.binary.host import HostFile
 from ptxguard.binary.image import Wish, read_cubin, read_entry, read_ptx
@@ -63,6 +63,24 @@ def inventory(
     for blob in open_blobs(names, errors.append):
         if progress is not None:
             progress(count, blob.label)
+        count += 1
+        artifact = _BlobReader(blob, wish or Wish(), scratch, errors).read()
+        if artifact is not None:
+            artifacts.append(artifact)
+    return Inventory(tuple(artifacts), tuple(errors), count)
+
+
+def inventory_of_bytes(data: bytes, name: str, wish: Wish | None = None) -> Inventory:
+    """Read all device code of a file in memory.
+
+    Args:
+        data: the whole file; archives are opened too.
+        name: stands for its path.
+        wish: what to read; by default the flagged kernels of all targets.
+    """
+    errors: list[PtxguardError] = []
+    artifacts, count, scratch = [], 0, Scratch()
+    for blob in open_bytes(data, name, errors.append):
         count += 1
         artifact = _BlobReader(blob, wish or Wish(), scratch, errors).read()
         if artifact is not None:
