@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from ptxguard.errors import PtxguardError
     from ptxguard.memcost import Gpu
 
-Key = tuple[str, str]  # target, mangled name
+# `_GLOBAL__N__<hash>_<length>_<file>_cu_<hash>`: both change with the path and the content of the file.
+_FILE_HASH = re.compile(r"(_GLOBAL__N__|_cu_)[0-9a-f]{8}")
+Key = tuple[str, str]  # target, mangled name without hashes
 
 
 @dataclass(frozen=True)
@@ -157,9 +160,14 @@ def _builds(artifacts: Iterable[Artifact]) -> Mapping[Key, Build]:
     for artifact in artifacts:
         for image in artifact.images:
             for kernel in image.kernels:
-                key = (image.target, kernel.name)
+                key = (image.target, _stable(kernel.name))
                 found[key] = _joined(found.get(key), kernel)
     return found
+
+
+def _stable(name: str) -> str:
+    """A mangled name without the hashes by which nvcc tells unnamed namespaces of different files apart."""
+    return _FILE_HASH.sub(r"\1", name) if "_GLOBAL__N__" in name else name
 
 
 def _joined(known: Build | None, kernel: CubinKernel) -> Build:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ptxguard.advisories import advisory_for
 from ptxguard.arch import SYSCALL_ARCHES, Target
 from ptxguard.binary.demangle import demangle, family
 from ptxguard.binary.facts import COPY_SYSCALL_PREFIX
@@ -83,6 +84,7 @@ def find_all(
             *(reach_finding(reach, gpus) for reach in reaches(artifact)),
             *_ptx_findings(artifact, gpus, errors),
         ]
+        own = [_advised(finding) for finding in own]
         own += [*_unknown_stacks(artifact), *_unreadable(artifact)]
         found += sorted(own, key=lambda finding: -finding.severity)
     return tuple(with_fingerprints(found))
@@ -146,6 +148,14 @@ def reach_finding(reach: Reach, gpus: Sequence[Gpu]) -> Finding:
         },
         evidence=tuple(_reach_evidence(reach)),
     )
+
+
+def _advised(finding: Finding) -> Finding:
+    """A finding with the advisory about its package, where it is more than a note."""
+    advisory = advisory_for(finding.path) if finding.severity > Severity.NOTE else None
+    if advisory is None:
+        return finding
+    return replace(finding, message=f"{finding.message}; {advisory.advice}")
 
 
 def _reach_evidence(reach: Reach) -> Iterator[Evidence]:

@@ -73,6 +73,14 @@ def test_registers_and_stack_are_told_and_no_reason_to_fail():
     assert not found.is_worse
 
 
+def test_hashes_of_unnamed_namespaces_tell_no_kernels_apart():
+    name = "_ZN2te45_GLOBAL__N__{}_17_quantize_cu_{}5shareEPf"
+    found = compared(
+        build(kernel(name.format("fc0f6850", "4cd22a80"))), build(kernel(name.format("a4a076d8", "3421ffee")))
+    )
+    assert (found.added, found.removed, found.changes) == (0, 0, ())
+
+
 def test_the_same_kernel_for_two_targets_is_two_kernels():
     found = compared(build(kernel("k")), build(kernel("k", COPY), target="sm_121"))
     assert [(change.target, change.kind) for change in found.changes] == [("sm_121", "new")]

@@ -41,7 +41,7 @@ LAYERS = (
     ("rule",),
     ("rules.",),
     ("engine",),
-    ("compiledptx",),
+    ("compiledptx", "advisories"),
     ("compiled",),
     ("crosscheck", "compare"),
     ("fix.",),
