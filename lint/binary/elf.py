@@ -235,9 +235,10 @@ class Symbols:
         Raises:
             BinaryError: there is no such symbol, or its name lies outside the string table.
         """
-        if index >= len(self.name_at):
-            raise BinaryError(f"symbol {index} of {len(self.name_at)} is referred to")
-        at = self.name_at[index]
+        places = self.name_at
+        if index >= len(places):
+            raise BinaryError(f"symbol {index} of {len(places)} is referred to")
+        at = places[index]
         end = self.strings.find(b"\0", at)
         if end < 0:
             raise BinaryError(f"the name of symbol {index} lies outside the string table")
@@ -245,9 +246,10 @@ class Symbols:
 
     def section(self, index: int) -> int:
         """Section a symbol lies in; 0 for an undefined one."""
-        if index >= len(self.word):
-            raise BinaryError(f"symbol {index} of {len(self.word)} is referred to")
-        number = self.word[index] >> 16
+        words = self.word
+        if index >= len(words):
+            raise BinaryError(f"symbol {index} of {len(words)} is referred to")
+        number = words[index] >> 16
         if number == _SHN_XINDEX and index < len(self.far_sections):
             return self.far_sections[index]
         return number

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from ptxguard.binary import eiattr, elf, sass
 from ptxguard.binary.callgraph import CallGraph
-from ptxguard.binary.callsites import ATTRIBUTES, find_sites
+from ptxguard.binary.callsites import ATTRIBUTES, find_calls
 from ptxguard.binary.facts import NOT_LINKED, SYSCALL_PREFIX, CubinKernel, Syscall
 
 if TYPE_CHECKING:
     from ptxguard.binary.cubin import Cubin
 
-_EXTERNS_HEAD = bytes((4, eiattr.EXTERNS))
+_EXTERNS_HEAD = re.compile(re.escape(bytes((4, eiattr.EXTERNS))))
 # SHF_ALLOC and SHF_INFO_LINK: constant banks of one function.
 _ALLOC_INFO_LINK = 0x42
 _UNKNOWN_STACK = 0xFFFFFFFF
@@ -98,31 +98,46 @@ class _Reader:
         """Facts of one kernel; None where it is not flagged and only flagged ones are asked for."""
         cubin = self.cubin
         section = cubin.symbols.section(symbol)
-        attributes = self._attributes(section)
-        if not every and self._calls_nothing(symbol, section) and _EXTERNS_HEAD not in attributes:
+        if not every and self._calls_nothing(symbol, section):
             return None
-        info = ATTRIBUTES.read(attributes)
-        reached = {symbol: None} if self.flat else cubin.graph.reach(symbol)
-        called = set(info.get(eiattr.EXTERNS, ()))
-        for function in reached:
-            called.update(callee for callee in cubin.graph.calls.get(function, ()) if callee in self.drivers)
+        info = ATTRIBUTES.read(self._attributes(section))
+        graph, drivers = cubin.graph, self.drivers
+        reached = {symbol: None} if self.flat else graph.reach(symbol)
+        called = {
+            *info.get(eiattr.EXTERNS, ()),
+            *(callee for function in reached if function in graph.calls for callee in graph.calls[function]),
+        }
         stack = self.stack.get(symbol)
         unknown = self._unknown_stack(symbol, section, reached, stack)
-        names = {callee: self.drivers[callee] for callee in called if callee in self.drivers}
-        wanted = self.syscalls & called
+        names = {callee: drivers[callee] for callee in called if callee in drivers}
+        wanted = self.syscalls.intersection(names)
         if not (every or wanted or unknown not in ("", NOT_LINKED)):
             return None
         return self._facts(symbol, section, info, reached, stack, unknown, names, wanted)
 
     def _calls_nothing(self, symbol: int, section: int) -> bool:
-        """Whether a kernel cannot be flagged unless an EXTERNS record says that it calls something."""
+        """Whether a kernel cannot be flagged: neither call graph nor EXTERNS say that it calls something."""
         cubin = self.cubin
         return (
             self.flat
             and symbol not in cubin.graph.calls
+            and cubin.info_of.get(section) not in self.with_externs
             and section not in cubin.cloned_functions
             and self.stack.get(symbol) != _UNKNOWN_STACK
         )
+
+    @cached_property
+    def with_externs(self) -> frozenset[int]:
+        """The attribute sections in which an EXTERNS record may stand (its first bytes do)."""
+        sections = self.cubin.sections
+        starts = sorted((sections.offset[i], i) for i in self.cubin.info_of.values() if sections.size[i])
+        if not starts:
+            return frozenset()
+        low, high = starts[0][0], starts[-1][0] + sections.size[starts[-1][1]]
+        found = set()
+        for match in _EXTERNS_HEAD.finditer(self.cubin.image, low, high):
+            found.add(starts[bisect_right(starts, (match.start(), len(sections.type))) - 1][1])
+        return frozenset(found)
 
     def _facts(
         self,
@@ -135,11 +150,11 @@ class _Reader:
         names: dict[int, str],
         wanted: frozenset[int],
     ) -> CubinKernel:
-        sites = find_sites(self.cubin, reached, wanted, {symbol: info}) if wanted else {}
+        calls = find_calls(self.cubin, reached, wanted, {symbol: info}) if wanted else {}
         shared, constant = self.sizes
         name = self.cubin.symbols.name(symbol)
-        syscalls = tuple(Syscall(n, tuple(sites[s])) for n, s in sorted((names[s], s) for s in wanted))
-        externs = tuple(sorted(n for s, n in names.items() if s not in wanted))
+        syscalls = tuple([Syscall(names[s], tuple(calls[s])) for s in sorted(wanted, key=names.__getitem__)])
+        externs = tuple(sorted([n for s, n in names.items() if s not in wanted]))
         return CubinKernel(
             name=name,
             registers=self.registers.get(symbol),
@@ -159,9 +174,9 @@ class _Reader:
             never_runs=self._never_runs(name, externs) if syscalls else "",
         )
 
-    def _attributes(self, section: int) -> bytes:
+    def _attributes(self, section: int) -> memoryview:
         index = self.cubin.info_of.get(section)
-        return b"" if index is None else bytes(self.cubin.sections.content(index))
+        return self.cubin.image[:0] if index is None else self.cubin.sections.content(index)
 
     def _unknown_stack(self, symbol: int, section: int, reached: dict[int, None], stack: int | None) -> str:
         graph = self.cubin.graph
@@ -199,8 +214,10 @@ class _Reader:
         return RECURSION if any(graph.recursive(function) for function in cloned) else ""
 
     def _never_runs(self, name: str, externs: tuple[str, ...]) -> str:
+        if not self.gives_up or not {"vprintf", "__assertfail"}.intersection(externs):
+            return ""
         written_for = {int(number) for number in _WRITTEN_FOR.findall(name)}
-        if not written_for or not self.gives_up or not {"vprintf", "__assertfail"} & set(externs):
+        if not written_for:
             return ""
         if self.cubin.sm // _SM_FAMILY in {number // _SM_FAMILY for number in written_for}:
             return ""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ptxguard.binary.demangle import demangle
+from ptxguard.binary.inflate import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,16 +32,17 @@ def render(
     rest = {
         "summary": [row for artifact in artifacts for row in summary(artifact)],
         "findings": [finding.record() for finding in findings],
-        "errors": [
-            {"path": error.path, "line": error.line, "offset": error.offset, "message": error.message}
-            for error in errors
-        ],
+        "errors": [_error(error) for error in errors],
     }
     yield "], " + _dumps(rest)[1:] + "\n"
 
 
-def _dumps(record: Any) -> str:
-    return json.dumps(record, ensure_ascii=False)
+_dumps = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _error(error: PtxguardError) -> dict[str, Any]:
+    place = "" if error.offset is None else f"at byte {error.offset:#x}: "
+    return {"path": error.path, "line": error.line, "message": f"{place}{error.message}"}
 
 
 def _artifact(artifact: Artifact) -> Iterator[str]:
@@ -52,10 +55,22 @@ def _artifact(artifact: Artifact) -> Iterator[str]:
     yield _dumps(head)[:-1] + ', "kernels": ['
     first = True
     for image in artifact.images:
-        for kernel in image.kernels:
-            yield ("" if first else ", ") + _dumps(_kernel(kernel, image))
+        text = unpack(image.encoded).decode() if image.encoded else kernels_json(image)
+        if text:
+            yield text if first else f", {text}"
             first = False
     yield "]}"
+
+
+def kernels_json(image: Image) -> str:
+    """The records of an image's kernels, one after another."""
+    return ", ".join(_kernel(kernel, image) for kernel in image.kernels)
+
+
+@lru_cache(maxsize=1 << 13)
+def _names(name: str) -> str:
+    """Both names as the beginning of a record: the same kernels come for one target after another."""
+    return _dumps({"name": name, "demangled": demangle(name)})[:-1]
 
 
 def _image(image: Image) -> dict[str, Any]:
@@ -70,10 +85,8 @@ def _image(image: Image) -> dict[str, Any]:
     }
 
 
-def _kernel(kernel: CubinKernel, image: Image) -> dict[str, Any]:
-    return {
-        "name": kernel.name,
-        "demangled": demangle(kernel.name),
+def _kernel(kernel: CubinKernel, image: Image) -> str:
+    rest = {
         "target": image.target,
         "image": image.index,
         "registers": kernel.registers,
@@ -86,6 +99,7 @@ def _kernel(kernel: CubinKernel, image: Image) -> dict[str, Any]:
         ],
         "externs": kernel.externs,
     }
+    return f"{_names(kernel.name)}, {_dumps(rest)[1:]}"
 
 
 def _site(site: CallSite) -> dict[str, Any]:
