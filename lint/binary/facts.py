@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 from dataclasses import dataclass
 from itertools import repeat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import builtins
 
 SYSCALL_PREFIX = "__cuda_syscall_"
 # Bulk copies; other syscalls (CDP's cnpv2*, aligned_malloc) are the device runtime's own.
