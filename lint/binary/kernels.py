@@ -19,6 +19,7 @@ _EXTERNS_HEAD = re.compile(re.escape(bytes((4, eiattr.EXTERNS))))
 # SHF_ALLOC and SHF_INFO_LINK: constant banks of one function.
 _ALLOC_INFO_LINK = 0x42
 _UNKNOWN_STACK = 0xFFFFFFFF
+_NONE: frozenset[int] = frozenset()
 RECURSION = "recursion"
 INDIRECT = "a call through a pointer"
 
@@ -101,19 +102,23 @@ class _Reader:
         if not every and self._calls_nothing(symbol, section):
             return None
         info = ATTRIBUTES.read(self._attributes(section))
-        graph, drivers = cubin.graph, self.drivers
-        reached = {symbol: None} if self.flat else graph.reach(symbol)
-        called = {
-            *info.get(eiattr.EXTERNS, ()),
-            *(callee for function in reached if function in graph.calls for callee in graph.calls[function]),
-        }
+        reached = {symbol: None} if self.flat else cubin.graph.reach(symbol)
+        names = self._drivers_of(info, reached)
         stack = self.stack.get(symbol)
         unknown = self._unknown_stack(symbol, section, reached, stack)
-        names = {callee: drivers[callee] for callee in called if callee in drivers}
-        wanted = self.syscalls.intersection(names)
+        wanted = self.syscalls.intersection(names) if names else _NONE
         if not (every or wanted or unknown not in ("", NOT_LINKED)):
             return None
         return self._facts(symbol, section, info, reached, stack, unknown, names, wanted)
+
+    def _drivers_of(self, info: dict[int, tuple[int, ...]], reached: dict[int, None]) -> dict[int, str]:
+        """The driver functions that EXTERNS or the call graph name: symbol -> name."""
+        calls, drivers = self.cubin.graph.calls, self.drivers
+        called = [*info.get(eiattr.EXTERNS, ())]
+        for function in reached:
+            if function in calls:
+                called += calls[function]
+        return {callee: drivers[callee] for callee in called if callee in drivers} if called else {}
 
     def _calls_nothing(self, symbol: int, section: int) -> bool:
         """Whether a kernel cannot be flagged: neither call graph nor EXTERNS say that it calls something."""
@@ -133,7 +138,10 @@ class _Reader:
         starts = sorted((sections.offset[i], i) for i in self.cubin.info_of.values() if sections.size[i])
         if not starts:
             return frozenset()
-        low, high = starts[0][0], starts[-1][0] + sections.size[starts[-1][1]]
+        ends = [start + sections.size[index] for start, index in starts]
+        if any(end > start for end, (start, _) in zip(ends, starts[1:], strict=False)):
+            return frozenset(index for _, index in starts)  # sections that overlap: a damaged image
+        low, high = starts[0][0], ends[-1]
         found = set()
         for match in _EXTERNS_HEAD.finditer(self.cubin.image, low, high):
             found.add(starts[bisect_right(starts, (match.start(), len(sections.type))) - 1][1])
@@ -153,8 +161,12 @@ class _Reader:
         calls = find_calls(self.cubin, reached, wanted, {symbol: info}) if wanted else {}
         shared, constant = self.sizes
         name = self.cubin.symbols.name(symbol)
-        syscalls = tuple([Syscall(names[s], tuple(calls[s])) for s in sorted(wanted, key=names.__getitem__)])
-        externs = tuple(sorted([n for s, n in names.items() if s not in wanted]))
+        syscalls: tuple[Syscall, ...] = ()
+        externs: tuple[str, ...] = ()
+        if names:
+            ordered = sorted(wanted, key=names.__getitem__)
+            syscalls = tuple([Syscall(names[callee], tuple(calls[callee])) for callee in ordered])
+            externs = tuple(sorted([n for callee, n in names.items() if callee not in wanted]))
         return CubinKernel(
             name=name,
             registers=self.registers.get(symbol),

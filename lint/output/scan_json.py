@@ -13,7 +13,7 @@ from ptxguard.binary.inflate import unpack
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image
+    from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image, Syscall
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Finding
 
@@ -64,7 +64,8 @@ def _artifact(artifact: Artifact) -> Iterator[str]:
 
 def kernels_json(image: Image) -> str:
     """The records of an image's kernels, one after another."""
-    return ", ".join(_kernel(kernel, image) for kernel in image.kernels)
+    place = _dumps({"target": image.target, "image": image.index})[1:-1]
+    return ", ".join([_kernel(kernel, place) for kernel in image.kernels])
 
 
 @lru_cache(maxsize=1 << 13)
@@ -85,21 +86,25 @@ def _image(image: Image) -> dict[str, Any]:
     }
 
 
-def _kernel(kernel: CubinKernel, image: Image) -> str:
-    rest = {
-        "target": image.target,
-        "image": image.index,
-        "registers": kernel.registers,
-        "stack_bytes": kernel.stack_bytes,
-        "stack_known": not kernel.stack_unknown,
-        "cluster_dims": kernel.cluster_dims,
-        "syscalls": [
-            {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
-            for syscall in kernel.syscalls
-        ],
-        "externs": kernel.externs,
-    }
-    return f"{_names(kernel.name)}, {_dumps(rest)[1:]}"
+def _kernel(kernel: CubinKernel, place: str) -> str:
+    """The record of one kernel, put together by hand: libraries have 175,000, most with empty lists."""
+    dims, syscalls = kernel.cluster_dims, kernel.syscalls
+    return (
+        f'{_names(kernel.name)}, {place}, "registers": {_number(kernel.registers)}, '
+        f'"stack_bytes": {_number(kernel.stack_bytes)}, '
+        f'"stack_known": {"false" if kernel.stack_unknown else "true"}, '
+        f'"cluster_dims": {_dumps(dims) if dims else "null"}, '
+        f'"syscalls": {_dumps([_syscall(syscall) for syscall in syscalls]) if syscalls else "[]"}, '
+        f'"externs": {_dumps(kernel.externs) if kernel.externs else "[]"}}}'
+    )
+
+
+def _number(value: int | None) -> str:
+    return "null" if value is None else str(value)
+
+
+def _syscall(syscall: Syscall) -> dict[str, Any]:
+    return {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
 
 
 def _site(site: CallSite) -> dict[str, Any]:
