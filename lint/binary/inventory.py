@@ -132,7 +132,7 @@ class _BlobReader:
                 self._container()
                 self.walked.append((start, cursor.position))
             elif elf.is_cubin(head):
-                self._bare_cubin(head)
+                self._bare_cubin()
             if cursor.position == start:
                 cursor.skip(4)
 
@@ -169,11 +169,11 @@ class _BlobReader:
                 else:
                     self.images[place] = result
 
-    def _bare_cubin(self, head: memoryview) -> None:
-        """A cubin outside any fatbin: it reaches to the end of its section or program header table."""
+    def _bare_cubin(self) -> None:
+        """A cubin outside any fatbin."""
         start = self.cursor.position
         try:
-            size = _elf_size(head)
+            size = _elf_size(self.cursor)
             data = self.cursor.take(size)
             image = Image(len(self.images), None, start, "elf", "", len(data), len(data))
             if len(data) < size:
@@ -193,12 +193,20 @@ class _BlobReader:
         self.images.append(read_ptx(bytes(data), image))
 
 
-def _elf_size(head: memoryview) -> int:
+def _elf_size(cursor: Cursor) -> int:
+    """Bytes of the ELF file at the cursor: where its tables and the last of its sections end.
+
+    ptxas writes the section table last; the small images inside libcupti have it in front of all sections.
+    """
+    head = cursor.peek(elf.HEADER_BYTES)
     programs_at, sections_at = struct.unpack_from("<QQ", head, 32)
     program_size, programs, section_size, sections = struct.unpack_from("<HHHH", head, 54)
-    size: int = max(
-        programs_at + program_size * programs, sections_at + section_size * sections, elf.HEADER_BYTES
-    )
+    table_end = sections_at + section_size * sections
+    size: int = max(programs_at + program_size * programs, table_end, elf.HEADER_BYTES)
+    if size <= MAX_IMAGE_BYTES and section_size == elf.SECTION_BYTES:
+        table = cursor.peek(table_end)[sections_at:]
+        rows = struct.iter_unpack("<4xI16xQQ24x", table[: len(table) // section_size * section_size])
+        size = max([size, *(at + count for kind, at, count in rows if kind not in elf.WITHOUT_BYTES)])
     if size > MAX_IMAGE_BYTES:
         raise BinaryError(f"cubin claims {size} bytes, more than what is read", offset=40)
     return size
