@@ -13,7 +13,7 @@ SYSCALL_PREFIX = "__cuda_syscall_"
 # Bulk copies; other syscalls (CDP's cnpv2*, aligned_malloc) are the device runtime's own.
 COPY_SYSCALL_PREFIX = "__cuda_syscall_cp_async_bulk"
 
-# Why the stack of a kernel compiled with -rdc is not known: the linker sums it up.
+# Why the stack of a kernel compiled with -rdc is not known: it calls a function of another image.
 NOT_LINKED = "the image is not linked yet"
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.binary import eiattr, elf, sass
-from ptxguard.binary.callgraph import CallGraph
+from ptxguard.binary.callgraph import CallGraph, deepest_bytes
 from ptxguard.binary.callsites import ATTRIBUTES, find_calls
 from ptxguard.binary.facts import NOT_LINKED, SYSCALL_PREFIX, CubinKernel, Syscall
 
@@ -19,6 +19,8 @@ _EXTERNS_HEAD = re.compile(re.escape(bytes((4, eiattr.EXTERNS))))
 # SHF_ALLOC and SHF_INFO_LINK: constant banks of one function.
 _ALLOC_INFO_LINK = 0x42
 _UNKNOWN_STACK = 0xFFFFFFFF
+# CUDA C++ Programming Guide: what device code can call without defining it.
+_DRIVER_FUNCTIONS = frozenset({"vprintf", "malloc", "free", "__assertfail"})
 _NONE: frozenset[int] = frozenset()
 RECURSION = "recursion"
 INDIRECT = "a call through a pointer"
@@ -52,7 +54,9 @@ class _Reader:
         self.syscalls = frozenset(s for s, name in self.drivers.items() if name.startswith(SYSCALL_PREFIX))
         attributes = cubin.attributes
         self.registers = attributes.get(eiattr.REGCOUNT, {})
-        self.stack = attributes.get(eiattr.MIN_STACK_SIZE, {})
+        self.frames = attributes.get(eiattr.FRAME_SIZE, {})
+        linked = not cubin.header.relocatable
+        self.stack = attributes.get(eiattr.MIN_STACK_SIZE if linked else eiattr.MAX_STACK_SIZE, {})
         graph = cubin.graph
         # Where every call is one of a driver function, nothing has to be closed over.
         self.flat = not graph.indirect and all(
@@ -106,6 +110,9 @@ class _Reader:
         names = self._drivers_of(info, reached)
         stack = self.stack.get(symbol)
         unknown = self._unknown_stack(symbol, section, reached, stack)
+        if cubin.header.relocatable and not unknown:
+            # MAX_STACK_SIZE is 0 there even for a kernel with a frame of 512 bytes (ptxas 13.0).
+            stack = deepest_bytes(cubin.graph, symbol, self.frames)
         wanted = self.syscalls.intersection(names) if names else _NONE
         if not (every or wanted or unknown not in ("", NOT_LINKED)):
             return None
@@ -201,8 +208,11 @@ class _Reader:
             return "the linker says so"
         if section in self.cubin.cloned_functions:
             return self._unknown_by_code(symbol, section)
-        if self.cubin.header.relocatable:
-            # MAX_STACK_SIZE is 0 there even for a kernel with a frame of 512 bytes (ptxas 13.0).
+        if self.cubin.header.relocatable and any(
+            callee in self.drivers and not _of_driver(self.drivers[callee])
+            for function in reached
+            for callee in (function, *graph.calls.get(function, ()))
+        ):
             return NOT_LINKED
         return "" if stack is not None else "the image does not say"
 
@@ -235,6 +245,11 @@ class _Reader:
             return ""
         numbers = ", ".join(f"sm_{number}" for number in sorted(written_for))
         return f"written for {numbers}; on any other target it prints that and stops"
+
+
+def _of_driver(name: str) -> bool:
+    """Whether an undefined function is the driver's; any other one comes with another image."""
+    return name in _DRIVER_FUNCTIONS or name.startswith(SYSCALL_PREFIX)
 
 
 def _triple(words: tuple[int, ...] | None) -> tuple[int, int, int] | None:
