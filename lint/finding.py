@@ -122,10 +122,18 @@ class Fix:
     Attributes:
         safety: "safe" (proved by the destination) or "unsafe" (proved only by the launches in sight).
         edits: in file order, without overlap.
+        replaces: the text that the edits take away; another one there means that the place is not understood.
+        statements: (path, line, column) of the asm statements of the finding that the edits change.
+        users: the same of statements of other findings, which have to be fixed too.
+        twin: (path, line, column) of the copy that callers use after edits at them; None for other edits.
     """
 
     safety: str
     edits: tuple[Edit, ...]
+    replaces: str = ""
+    statements: tuple[tuple[str, int, int], ...] = ()
+    users: tuple[tuple[str, int, int], ...] = ()
+    twin: tuple[str, int, int] | None = None
 
     def record(self) -> dict[str, Any]:
         """The JSON form."""
@@ -190,15 +198,14 @@ class Finding:
 
 
 def with_fingerprints(findings: list[Finding]) -> list[Finding]:
-    """Give each finding a fingerprint that survives moved lines and renamed folders.
+    """Give each finding a fingerprint that survives moved lines and renamed files.
 
-    It hashes rule, file name, enclosing function and opcode; equal ones are told apart by their order.
+    It hashes rule, enclosing function and opcode; equal ones are told apart by their order.
     """
     seen: dict[str, int] = {}
     marked = []
     for finding in sorted(findings, key=lambda f: (f.path, f.line, f.column, f.code)):
-        name = finding.path.rsplit("/", 1)[-1]
-        key = "\0".join((finding.code, name, finding.function or "", finding.opcode or finding.message))
+        key = "\0".join((finding.code, finding.function or "", finding.opcode or finding.message))
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         seen[digest] = seen.get(digest, 0) + 1
         marked.append(replace(finding, fingerprint=f"{digest}:{seen[digest]}"))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
+    from ptxguard.asmnames import DeclaredName
+    from ptxguard.directive import Directive
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
+    from ptxguard.helper import HelperCall, Twin
     from ptxguard.location import JoinedText, SourceFile, Span
 
 
@@ -183,6 +186,8 @@ class Hidden:
         reason: one sentence that says why, or what is missing.
         instead: what to write instead.
         kind: call, atom (a type that copies where it is used) or host (a host function with such a kernel).
+        rewrite: characters of the use and what stands in their place for the own CTA's window, in file order;
+            empty where the library in the tree cannot be asked for it.
     """
 
     name: str
@@ -190,69 +195,7 @@ class Hidden:
     reason: str
     instead: str
     kind: str
-
-
-@dataclass(frozen=True)
-class CopySite:
-    """One bulk copy at one place of the source, with everything known about it.
-
-    Attributes:
-        span: the mnemonic's characters (first piece where it is cut).
-        end_span: the last piece of the mnemonic; equal to `span` where it is not cut.
-        kind: cpp_inline_asm, python_string, ptx or wrapper.
-        copy: the instruction taken apart.
-        function: qualified name of the enclosing function or macro, or None.
-        targets: target name -> compiled, excluded or unknown (what the guards say).
-        on_target: target name -> syscall, native or rejected (what ptxas does with the form).
-        cluster: cluster size with reason.
-        address: owner of destination and mbarrier with reason.
-        kernels: kernels that reach it.
-        evidence: the chain: asm, macros, guards, calls, kernels, launches, address roots.
-        space_spans: the source characters of `cluster` in the destination's `shared::cluster`, for a fix;
-            empty where they cannot be rewritten at this place alone.
-        public: whether it stands in a header declared public.
-        uses_setmaxnreg: whether a kernel that reaches it uses `setmaxnreg`.
-        cta_form_missing_below: toolkit version for which the guards let the cta form through though the
-            toolkit lacks it, or None.
-        hidden: what hides the copy, for the kind wrapper; else None.
-        build: what the project's build files say; None where nothing asked them.
-    """
-
-    span: Span
-    end_span: Span
-    kind: str
-    copy: BulkCopy
-    function: str | None
-    targets: dict[str, str]
-    on_target: dict[str, str]
-    cluster: ClusterVerdict
-    address: AddressVerdict
-    kernels: tuple[KernelPlace, ...] = ()
-    evidence: tuple[Evidence, ...] = ()
-    space_spans: tuple[Span, ...] = ()
-    public: bool = False
-    uses_setmaxnreg: bool = False
-    cta_form_missing_below: tuple[int, int] | None = None
-    hidden: Hidden | None = None
-    build: BuildVerdict | None = None
-
-    def record(self) -> dict[str, Any]:
-        """The JSON form of `ptxguard sites`."""
-        return {
-            "path": self.span.path,
-            "line": self.span.line,
-            "column": self.span.column,
-            "kind": self.kind,
-            "opcode": self.copy.opcode,
-            "destination_space": self.copy.destination_space,
-            "source_space": self.copy.source_space,
-            "multicast": self.copy.multicast,
-            "function": self.function,
-            "targets": self.targets,
-            "on_target": self.on_target,
-            "cluster": self.cluster.record(),
-            "address": self.address.record(),
-        }
+    rewrite: tuple[tuple[Span, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -277,6 +220,97 @@ class AsmArgument:
     evidence: tuple[Evidence, ...] = ()
 
 
+@dataclass(frozen=True)
+class AsmText:
+    """The asm statement around a copy, as far as a compiler needs it again.
+
+    Attributes:
+        text: its template, joined.
+        arguments: outputs then inputs, as `%0`, `%1`, … count.
+        places: (path, line, column) of the keyword; several where one macro makes the same copy in each.
+    """
+
+    text: str
+    arguments: tuple[AsmArgument, ...]
+    places: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True)
+class CopySite:
+    """One bulk copy at one place of the source, with everything known about it.
+
+    Attributes:
+        span: the mnemonic's characters (first piece where it is cut).
+        end_span: the last piece of the mnemonic; equal to `span` where it is not cut.
+        kind: cpp_inline_asm, python_string, ptx or wrapper.
+        copy: the instruction taken apart.
+        function: qualified name of the enclosing function or macro, or None.
+        targets: target name -> compiled, excluded or unknown (what the guards say).
+        on_target: target name -> syscall, native or rejected (what ptxas does with the form).
+        cluster: cluster size with reason.
+        address: owner of destination and mbarrier with reason.
+        kernels: kernels that reach it.
+        evidence: the chain: asm, macros, guards, calls, kernels, launches, address roots.
+        space_spans: the source characters of `cluster` in the destination's `shared::cluster`, for a fix;
+            empty where a rewrite there would change more than copies.
+        space_users: (path, line, column) of the other asm statements whose copies use these characters.
+        public: whether it stands in a header declared public.
+        uses_setmaxnreg: whether a kernel that reaches it uses `setmaxnreg`.
+        cta_form_missing_below: toolkit version for which the guards let the cta form through though the
+            toolkit lacks it, or None.
+        hidden: what hides the copy, for the kind wrapper; else None.
+        build: what the project's build files say; None where nothing asked them.
+        asm: the statement around it, for C++; else None.
+        calls: calls of the helper around it, for a copy that may become a syscall.
+        twin: what those calls could call instead, or None.
+        jit: virtual arch -> compiled or unknown, for a copy that no target compiles directly but that
+            survives in PTX for older targets, which the driver compiles for them.
+    """
+
+    span: Span
+    end_span: Span
+    kind: str
+    copy: BulkCopy
+    function: str | None
+    targets: dict[str, str]
+    on_target: dict[str, str]
+    cluster: ClusterVerdict
+    address: AddressVerdict
+    kernels: tuple[KernelPlace, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    space_spans: tuple[Span, ...] = ()
+    public: bool = False
+    uses_setmaxnreg: bool = False
+    cta_form_missing_below: tuple[int, int] | None = None
+    hidden: Hidden | None = None
+    build: BuildVerdict | None = None
+    space_users: tuple[tuple[str, int, int], ...] = ()
+    asm: AsmText | None = None
+    calls: tuple[HelperCall, ...] = ()
+    twin: Twin | None = None
+    jit: dict[str, str] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """The JSON form of `ptxguard sites`; `jit` stands there only where it says something."""
+        survives = {"jit": self.jit} if self.jit else {}
+        return {
+            "path": self.span.path,
+            "line": self.span.line,
+            "column": self.span.column,
+            "kind": self.kind,
+            "opcode": self.copy.opcode,
+            "destination_space": self.copy.destination_space,
+            "source_space": self.copy.source_space,
+            "multicast": self.copy.multicast,
+            "function": self.function,
+            "targets": self.targets,
+            "on_target": self.on_target,
+            **survives,
+            "cluster": self.cluster.record(),
+            "address": self.address.record(),
+        }
+
+
 @dataclass(frozen=True, eq=False)
 class AsmCode:
     """An asm statement whose operands deserve a closer look.
@@ -289,6 +323,8 @@ class AsmCode:
         function: qualified name of the enclosing function or macro, or None.
         targets: target name -> compiled, excluded or unknown (what the guards say).
         evidence: guards and macros.
+        names: labels, registers and variables that it declares outside of braces.
+        in_kernel: whether the enclosing function is `__global__`.
     """
 
     template: JoinedText
@@ -298,6 +334,8 @@ class AsmCode:
     function: str | None
     targets: dict[str, str]
     evidence: tuple[Evidence, ...] = ()
+    names: tuple[DeclaredName, ...] = ()
+    in_kernel: bool = False
 
     def bound(self, placeholder: str) -> AsmArgument | None:
         """The operand that `%0` or `%[name]` means; None where there is none."""
@@ -339,12 +377,16 @@ class Analysis:
         errors: what could not be read or parsed; any of them means that the job was not done.
         codes: asm statements that deserve a closer look at their operands.
         arch_lists: conditions that list architectures by `==`.
+        reported: paths of the files that were asked for, as shown; the others are evidence.
+        directives: comments that speak to ptxguard, in the files that were asked for.
     """
 
     sites: tuple[CopySite, ...]
     errors: tuple[PtxguardError, ...] = ()
     codes: tuple[AsmCode, ...] = ()
     arch_lists: tuple[ArchList, ...] = ()
+    reported: frozenset[str] = frozenset()
+    directives: tuple[Directive, ...] = ()
 
     def other_files(self) -> tuple[SourceFile, ...]:
         """Files of the facts that are no copies, each once."""

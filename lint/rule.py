@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ptxguard.finding import Confidence, Edit, Evidence, Finding, Fix, Severity
+from ptxguard.finding import Confidence, Evidence, Finding, Severity
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
@@ -153,21 +153,6 @@ def chain_of(site: CopySite) -> tuple[Evidence, ...]:
     return tuple(dict.fromkeys((*site.evidence, *site.cluster.evidence, *site.address.evidence)))
 
 
-def cta_fix(site: CopySite, safety: str) -> Fix | None:
-    """Rewrite the destination to `shared::cta`; None where the characters cannot be rewritten in place.
-
-    A word that is cut between two literals gives one edit a piece: the first writes the new word, the others
-    remove the rest.
-    """
-    if "".join(span.text for span in site.space_spans) != "cluster":
-        return None
-    edits = []
-    for index, span in enumerate(site.space_spans):
-        text = "cta" if index == 0 else ""
-        edits.append(Edit(span.path, *span.begin_position, *span.end_position, text))
-    return Fix(safety, tuple(edits))
-
-
 BUILT_FOR_OTHERS = Case(
     "the project's build files name targets, none of them one of these",
     Severity.NOTE,
@@ -224,11 +209,33 @@ def finding_at(site: CopySite, meta: RuleMeta, case: Case, message: str) -> Find
     )
 
 
+def one_note(findings: Sequence[Finding]) -> Finding:
+    """One note for all unproven copies of a public header; the copies after the first become evidence."""
+    first, others = findings[0], findings[1:]
+    if not others:
+        return first
+    kernels = tuple(dict.fromkeys(kernel for finding in findings for kernel in finding.kernels))
+    links = tuple(Evidence("asm", finding.path, finding.line, finding.opcode or "") for finding in others)
+    evidence = tuple(dict.fromkeys((*first.evidence, *links)))
+    message = f"{first.message} (the same holds for {len(others)} more copies of this header)"
+    return replace(first, kernels=kernels, evidence=evidence, message=message)
+
+
 def finding_in(code: AsmCode, instruction: Instruction, meta: RuleMeta, case: Case, message: str) -> Finding:
     """A finding at an instruction of an asm statement."""
-    pieces = code.template.spans(instruction.start, instruction.mnemonic_end)
+    return replace(
+        finding_between(code, (instruction.start, instruction.mnemonic_end), meta, case, message),
+        opcode=instruction.opcode,
+    )
+
+
+def finding_between(
+    code: AsmCode, place: tuple[int, int], meta: RuleMeta, case: Case, message: str
+) -> Finding:
+    """A finding at some characters of an asm statement's text: offsets of the first and behind the last."""
+    pieces = code.template.spans(*place)
     first, last = pieces[0], pieces[-1]
-    here = Evidence("asm", first.path, first.line, instruction.opcode)
+    here = Evidence("asm", first.path, first.line, code.template.text[slice(*place)])
     return Finding(
         code=meta.code,
         rule=meta.name,
@@ -240,7 +247,6 @@ def finding_in(code: AsmCode, instruction: Instruction, meta: RuleMeta, case: Ca
         end_line=last.end_position[0],
         end_column=last.end_position[1],
         message=message,
-        opcode=instruction.opcode,
         function=code.function,
         targets=dict(code.targets),
         evidence=(here, *code.evidence),

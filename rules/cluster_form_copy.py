@@ -44,7 +44,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ptxguard.effects import performance_of, price_copy, price_words, syscall_of, target_words
-from ptxguard.finding import Confidence, Evidence, Finding, Severity
+from ptxguard.finding import Confidence, Finding, Severity
+from ptxguard.fix.choice import destination_fix, needs_guard
+from ptxguard.fix.spelling import settle_shared
+from ptxguard.fix.switch import switch_words
 from ptxguard.rule import (
     BUILT_FOR_OTHERS,
     PTX_SHIPPED,
@@ -54,8 +57,8 @@ from ptxguard.rule import (
     Example,
     Rule,
     RuleMeta,
-    cta_fix,
     finding_at,
+    one_note,
     targets_where,
     weighed_by_build,
 )
@@ -64,8 +67,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ptxguard.model import CopySite
-
-CTA_FORM_TOOLKIT = (12, 8)
 
 PEER = Case("the destination is the memory of a peer CTA", Severity.NOTE, Confidence.HIGH)
 LOCAL = Case(
@@ -131,6 +132,10 @@ def decide(site: CopySite) -> Case:
 
 def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]:
     """One finding a copy; copies of a public header about which nothing is proven share one note."""
+    return iter(settle_shared(_findings(sites, options)))
+
+
+def _findings(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]:
     shared: dict[str, list[Finding]] = {}
     for site in sites:
         if site.copy.multicast or not site.copy.is_cluster_load or site.hidden is not None:
@@ -146,7 +151,7 @@ def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]
         else:
             yield finding
     for findings in shared.values():
-        yield _one_note(findings)
+        yield one_note(findings)
 
 
 def _finding(
@@ -166,14 +171,17 @@ def _finding(
         f"this copy to shared::cluster calls {finding.syscall} on {target_words(targets)}{condition}"
         f"{f' ({price})' if price else ''}"
     )
-    guarded_only = options.cuda_min is not None and options.cuda_min < CTA_FORM_TOOLKIT
-    if case.fix is not None and not guarded_only:
-        finding = replace(finding, fix=cta_fix(site, case.fix))
-    finding = replace(finding, message=f"{fact}; {_advice(site, case, options if guarded_only else None)}")
+    if case.fix is not None:
+        finding = replace(finding, fix=destination_fix(site, case.fix, options.cuda_min))
+    guarded = options if needs_guard(options.cuda_min) and site.kind != "ptx" else None
+    switch = switch_words(site)
+    told = f"{advice(site, case, guarded)}{f'; {switch}' if switch else ''}"
+    finding = replace(finding, message=f"{fact}; {told}")
     return weighed_by_build(finding, site, options)
 
 
-def _advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
+def advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
+    """What to do about a copy, and why; `guarded` where a guard on the toolkit is needed."""
     if case is PEER:
         return "its destination is a peer's memory, so the call is needed and the copy must stay as it is"
     if case is LOCAL_PEER_MBARRIER:
@@ -199,18 +207,6 @@ def _advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
 def _undecided_guard(site: CopySite) -> str:
     guards = [item.text for item in site.evidence if item.kind == "guard"]
     return " and ".join(f"`{text}`" for text in guards) or "a guard on a macro that nobody defines"
-
-
-def _one_note(findings: list[Finding]) -> Finding:
-    """One note for all unproven copies of a public header; the copies after the first become evidence."""
-    first, others = findings[0], findings[1:]
-    if not others:
-        return first
-    kernels = tuple(dict.fromkeys(kernel for finding in findings for kernel in finding.kernels))
-    links = tuple(Evidence("asm", finding.path, finding.line, finding.opcode or "") for finding in others)
-    evidence = tuple(dict.fromkeys((*first.evidence, *links)))
-    message = f"{first.message} (the same holds for {len(others)} more copies of this header)"
-    return replace(first, kernels=kernels, evidence=evidence, message=message)
 
 
 _UNICAST = "__cuda_syscall_cp_async_bulk_unicast"
@@ -275,8 +271,9 @@ EXAMPLES = (
         claims=(Claim("sm_120a"), Claim("sm_90a")),
     ),
     Example(
-        title="the project still supports a toolkit without the form of the CTA: no fix without a guard",
+        title="the project still supports a toolkit without the form of the CTA: the fix is guarded",
         source=_OWN,
+        fixed='"cp.async.bulk.shared::" TMA_LOAD_SPACE ".global.mbarrier::complete_tx::bytes"',
         cuda_min=(12, 4),
     ),
     Example(
@@ -365,8 +362,8 @@ __device__ inline void pull_twice(uint32_t dst, const float4* from, uint32_t bar
         claims=(Claim("sm_120a"),),
     ),
     Example(
-        title="not compiled for sm_12x: silent",
-        source=_guarded("#if __CUDA_ARCH__ < 1200", ""),
+        title="compiled for sm_90a alone, whose PTX no other card takes: silent",
+        source=_guarded("#ifdef __CUDA_ARCH_FEAT_SM90_ALL", ""),
         claims=(Claim("sm_120a"),),
     ),
     Example(

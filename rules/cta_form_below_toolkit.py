@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ptxguard.finding import Confidence, Finding, Severity
+from ptxguard.forms import first_toolkit
 from ptxguard.rule import Case, CheckOptions, Claim, Example, Rule, RuleMeta, finding_at
 
 if TYPE_CHECKING:
@@ -53,13 +54,12 @@ def check(sites: Sequence[CopySite], options: CheckOptions) -> Iterator[Finding]
     """One warning a copy; silent where the user names no lowest toolkit."""
     if options.cuda_min is None:
         return
-    lowest = f"{options.cuda_min[0]}.{options.cuda_min[1]}"
     for site in sites:
-        needed = site.cta_form_missing_below
-        if needed is not None and options.cuda_min < needed:
+        old, needed = site.cta_form_missing_below, first_toolkit(site.copy)
+        if old is not None and options.cuda_min < needed:
             message = (
                 f"this copy to shared::cta needs CUDA {needed[0]}.{needed[1]}, but its guards let it through "
-                f"with CUDA {lowest} (--cuda-min); keep the cluster form there, behind a guard on the toolkit"
+                f"with CUDA {old[0]}.{old[1]}; keep the cluster form there, behind a guard on the toolkit"
             )
             yield finding_at(site, META, TOO_OLD, message)
 

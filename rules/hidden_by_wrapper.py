@@ -23,9 +23,11 @@ of CuTe on sm_12x since CUTLASS 3.9. The version is read from the tree (`CCCL_VE
 
 Fix safety
 ----------
-No fix is offered: the assembly stands in the library. The message says what to write or which
-version to build with. For the tag `space_cluster` that is `space_shared`, where the library has the
-overload; the conditions of TMA001 for the rewrite hold.
+The assembly stands in the library. Where a tag at the call decides, the fix writes `space_shared` in
+the place of `space_cluster`; an experimental helper becomes the call of `cuda::ptx` that it makes
+itself, with that tag. Both need a CCCL in the tree that has the overload (2.8), and the conditions of
+TMA001 for the rewrite hold. Elsewhere no fix is offered, and the message says what to write or which
+version to build with.
 
 References
 ----------
@@ -40,6 +42,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.effects import performance_of, price_copy, price_words, syscall_of, target_words
 from ptxguard.finding import Confidence, Finding, Severity
+from ptxguard.fix.choice import destination_fix
 from ptxguard.rule import (
     BUILT_FOR_OTHERS,
     PTX_SHIPPED,
@@ -77,10 +80,10 @@ FORM_UNKNOWN = Case(
     Severity.WARNING,
     Confidence.LOW,
 )
-LOCAL = replace(plain.LOCAL, fix=None)
+LOCAL = replace(plain.LOCAL)
 LOCAL_PEER_MBARRIER = replace(plain.LOCAL_PEER_MBARRIER)
 PUBLIC_HEADER = replace(plain.PUBLIC_HEADER, condition="the destination is not proven, in a public header")
-ALL_LAUNCHES_ONE = replace(plain.ALL_LAUNCHES_ONE, fix=None)
+ALL_LAUNCHES_ONE = replace(plain.ALL_LAUNCHES_ONE)
 NOT_PROVEN = replace(plain.NOT_PROVEN)
 GUARD_UNDECIDED = replace(plain.GUARD_UNDECIDED)
 
@@ -153,6 +156,8 @@ def _finding(
     if undecided and finding.severity > GUARD_UNDECIDED.severity:
         finding = replace(finding, severity=GUARD_UNDECIDED.severity, confidence=GUARD_UNDECIDED.confidence)
     finding = replace(finding, syscall=symbol, cost=cost, performance=performance_of(site))
+    if case.fix is not None:
+        finding = replace(finding, fix=destination_fix(site, case.fix, options.cuda_min))
     return weighed_by_build(finding, site, options)
 
 
@@ -202,6 +207,14 @@ EXAMPLES = (
     Example(
         title="cuda::ptx with the tag of the cluster window",
         source=_PTX.replace("TAG", "cuda::ptx::space_cluster").replace("MARK", "  // !TMA005 error"),
+        claims=(Claim("sm_120a", syscall=_UNICAST),),
+    ),
+    Example(
+        title="the same with a CCCL in the tree that has the other tag",
+        source="#define CCCL_VERSION 3000001\n"
+        + _PTX.replace("TAG", "cuda::ptx::space_cluster").replace("MARK", "  // !TMA005 error"),
+        fixed="cuda::ptx::cp_async_bulk(cuda::ptx::space_shared, cuda::ptx::space_global, box, from, 1024, "
+        "&full);",
         claims=(Claim("sm_120a", syscall=_UNICAST),),
     ),
     Example(

@@ -28,6 +28,8 @@ class Options:
     cuda_min: tuple | None
     defines: dict
     public: tuple
+    exclude: tuple
+    force_exclude: bool
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Fake:
     errors: tuple = ()
     calls: list = field(default_factory=list)
 
-    def analyse(self, paths, options, progress=None):
+    def analyse(self, paths, options, progress=None, overlay=None):
         self.calls.append((tuple(paths), options))
         return Analysis(self.sites, self.errors)
 

@@ -14,7 +14,7 @@ from ptxguard.engine import all_rules, find_rule
 from ptxguard.finding import Confidence, Evidence, Severity
 from ptxguard.location import SourceFile, Span
 from ptxguard.memcost import DEFAULT_GPUS, find_gpu
-from ptxguard.model import AddressVerdict
+from ptxguard.model import AddressVerdict, AsmText
 from ptxguard.rule import HEADINGS, CheckOptions
 from sitekit import (
     CLUSTER_1D,
@@ -118,8 +118,11 @@ def test_no_fix_where_the_word_cannot_be_rewritten(pieces):
 
 
 def test_below_cuda_12_8_the_advice_is_a_guard_and_no_bare_fix():
-    finding = only("TMA001", make_site(), cuda_min=(12, 4))
-    assert finding.fix is None
+    site = make_site()
+    assert only("TMA001", site, cuda_min=(12, 4)).fix is None  # not without the statement around the copy
+    site = replace(site, asm=AsmText("", (), (("copy.cuh", 2, 3),)))
+    finding = only("TMA001", site, cuda_min=(12, 4))
+    assert [edit.text for edit in finding.fix.edits][1:] == ['" TMA_LOAD_SPACE "']
     assert "under a guard on CUDA >= 12.8" in finding.message
     assert only("TMA001", make_site(), cuda_min=(12, 8)).fix is not None
 
@@ -193,8 +196,10 @@ def test_refused_form_is_a_warning_only_for_named_targets():
 
 
 def test_cta_form_below_its_toolkit_only_with_a_lower_minimum():
-    site = make_site(CTA_2D, cta_form_missing_below=(12, 8))
+    site = make_site(CTA_2D, cta_form_missing_below=(12, 6))
     assert only("TMA004", site, cuda_min=(12, 4)).severity == Severity.WARNING
+    message = only("TMA004", site, cuda_min=(12, 6)).message
+    assert "needs CUDA 12.8, but its guards let it through with CUDA 12.6" in message
     assert check("TMA004", site) == []
     assert check("TMA004", site, cuda_min=(12, 8)) == []
     assert check("TMA004", replace(site, cta_form_missing_below=None), cuda_min=(12, 4)) == []
@@ -246,7 +251,7 @@ def test_marked_lines_are_reported_and_no_other(rule, example, tmp_path, monkeyp
     fixes = [finding.fix for finding in findings if finding.fix is not None]
     assert len(fixes) == (example.fixed is not None)
     for fix in fixes:
-        (edit,) = fix.edits
+        edit = fix.edits[-1]  # before it stands at most the definition of a macro
         line = example.source.splitlines()[edit.line - 1]
         fixed = line[: edit.column - 1] + edit.text + line[edit.end_column - 1 :]
         assert MARK.sub("", fixed).strip() == example.fixed

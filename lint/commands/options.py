@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +12,7 @@ from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from ptxguard.model import Analysis
     from ptxguard.source.analyse import Options
@@ -20,7 +21,7 @@ _VERSION = re.compile(r"(\d{1,2})\.(\d{1,2})(?:\.\d+)?\Z")
 _MACRO = re.compile(r"([A-Za-z_]\w*)(?:=(.*))?\Z", re.DOTALL)
 
 _SHARED = (
-    click.argument("paths", nargs=-1, required=True, metavar="PATH..."),
+    click.argument("paths", nargs=-1, metavar="PATH..."),
     click.option(
         "--target", "targets", multiple=True, metavar="SM", help="Target such as sm_120a; repeatable."
     ),
@@ -29,13 +30,6 @@ _SHARED = (
     click.option("--public", multiple=True, metavar="GLOB", help="Headers that others include; repeatable."),
     click.option("--no-cache", is_flag=True, help="Neither read nor write the cache of analyses."),
     click.option("--cache-dir", metavar="FOLDER", help="Folder of the cache; default: the user's own."),
-    click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
-    click.option(
-        "--output-file", metavar="FILE", help="Write there, in one piece, instead of standard output."
-    ),
-    click.option(
-        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True
-    ),
 )
 
 
@@ -46,9 +40,7 @@ def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def read_options(
-    targets: Iterable[str], cuda_min: str | None, defines: Iterable[str], public: Iterable[str]
-) -> Options:
+def read_options(given: Mapping[str, Any]) -> Options:
     """The analysis options as the user named them; the contract's default targets where none is named.
 
     Raises:
@@ -57,26 +49,34 @@ def read_options(
     from ptxguard.source.analyse import Options  # the parsers are imported by commands that parse
 
     return Options(
-        targets=tuple(dict.fromkeys(Target.parse(name) for name in targets))
+        targets=tuple(dict.fromkeys(Target.parse(name) for name in given["targets"]))
         or tuple(Target.parse(name) for name in DEFAULT_TARGETS),
-        cuda_min=_read_version(cuda_min) if cuda_min is not None else None,
-        defines=dict(_read_macro(text) for text in defines),
-        public=tuple(public),
+        cuda_min=_read_version(given["cuda_min"]) if given["cuda_min"] is not None else None,
+        defines=dict(_read_macro(text) for text in given["defines"]),
+        public=tuple(given["public"]),
+        exclude=tuple(given["exclude"]),
+        force_exclude=given["force_exclude"],
     )
 
 
 def analyse_source(
-    given: Mapping[str, Any], options: Options, progress: Callable[[int, int, str], None] | None
+    given: Mapping[str, Any],
+    options: Options,
+    progress: Callable[[int, int, str], None] | None,
+    overlay: Mapping[str, bytes] = MappingProxyType({}),
 ) -> Analysis:
-    """The analysis of the paths that a command was given, from the cache unless that is switched off."""
+    """The analysis of the paths that a command was given, from the cache unless that is switched off.
+
+    `overlay` gives bytes by real path that stand for those on disk; such a tree is never kept.
+    """
     from pathlib import Path
 
     from ptxguard.cache import Cache, default_folder
 
-    if given["no_cache"]:
+    if given["no_cache"] or overlay:
         from ptxguard.source.analyse import analyse
 
-        return analyse(given["paths"], options, progress)
+        return analyse(given["paths"], options, progress, overlay)
     folder = Path(given["cache_dir"]) if given["cache_dir"] else default_folder()
     return Cache(folder).analyse(given["paths"], options, progress)
 

@@ -148,6 +148,8 @@ def _summary(report: Report, style: Style) -> str:
     )
     if report.targets:
         text += f", targets {target_words(report.targets)}"
+    if report.fixed:
+        text += f"; {report.fixed} fixed"
     if report.hidden:
         text += f"; {report.hidden} more below --min-severity"
     if report.errors:

@@ -27,7 +27,6 @@ from ptxguard.source.flowobjects import ObjectFlow
 
 if TYPE_CHECKING:
     from ptxguard.source.guards import MacrosAt
-    from ptxguard.source.uses import Owner
 
 _MAX_DEPTH = 60
 # Work for one operand. Real chains take tens of steps; generic code (operator(), get<>) branches without end.
@@ -38,10 +37,10 @@ _MAX_HELPERS = 6
 class AddressFlow(ObjectFlow):
     """Follows addresses over the call graph: the entry, expressions, arithmetic, calls."""
 
-    def operand(self, node: Node, owner: Owner) -> Flow:
+    def operand(self, node: Node, frame: Frame) -> Flow:
         """Owner of the memory that an operand of an asm statement in a function names."""
         self._steps = 0
-        return self.value(node, Frame(owner))
+        return self.value(node, frame)
 
     def value(self, node: Node, frame: Frame) -> Flow:
         """Owner of the memory that the value of an expression points to."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ptxguard.finding import Evidence
 from ptxguard.model import AddressVerdict
 from ptxguard.source.asmflow import operand_node
+from ptxguard.source.flowbase import Frame
 from ptxguard.source.flowfacts import Flow, union
 
 if TYPE_CHECKING:
@@ -29,12 +30,14 @@ class StatementFlow:
         instructions: its instructions.
         owner: the function or macro it stands in.
         flow: follows C++ expressions.
+        frame: the call by which the owner is entered; None for every call.
     """
 
     statement: AsmStatement
     instructions: tuple[Instruction, ...]
     owner: Owner
     flow: AddressFlow
+    frame: Frame | None = None
 
     def address(self, copy: BulkCopy) -> AddressVerdict:
         """Owners of destination and mbarrier of a copy."""
@@ -59,7 +62,7 @@ class StatementFlow:
             bound = self._bound(operand.text)
             if bound is None:
                 return Flow("unknown", f"operand {operand.text} is not in the list ({self._place()})")
-            return self.flow.operand(operand_node(bound, self.owner), self.owner)
+            return self.flow.operand(operand_node(bound, self.owner), self.frame or Frame(self.owner))
         if operand.kind in ("register", "symbol"):
             if operand.text in registers:
                 return Flow("none", "")

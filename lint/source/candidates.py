@@ -6,6 +6,7 @@ import contextlib
 import re
 from typing import TYPE_CHECKING
 
+from ptxguard.directive import MARKS
 from ptxguard.errors import PtxguardError
 from ptxguard.source.tree import PYTHON_ENDINGS
 
@@ -50,6 +51,8 @@ _ENUMERATOR = re.compile(rb"([^\W\d]\w*)\s*=")
 
 def wants_parsing(file: TreeFile, data: bytes, keywords: Iterable[bytes]) -> bool:
     """Whether a file that is asked about can hold anything to report: asm, wrappers, lists, broken text."""
+    if may_hold_directives(data):
+        return True
     if file.ending in PYTHON_ENDINGS:
         return COPY_WORD in data
     return (
@@ -59,6 +62,11 @@ def wants_parsing(file: TreeFile, data: bytes, keywords: Iterable[bytes]) -> boo
         or ARCH_LIST.search(data) is not None
         or _may_be_unreadable(file, data)
     )
+
+
+def may_hold_directives(data: bytes) -> bool:
+    """Whether a file can speak to ptxguard in its comments."""
+    return any(mark in data for mark in MARKS)
 
 
 def asm_words(files: Iterable[TreeFile]) -> frozenset[str]:

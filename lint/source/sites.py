@@ -20,19 +20,22 @@ from ptxguard.source.cluster import ClusterSizes, merge
 from ptxguard.source.constants import Constants
 from ptxguard.source.cuda import Function
 from ptxguard.source.guardverdict import GuardVerdicts
+from ptxguard.source.joined import asm_text, joined, may_call_driver, site_key
 from ptxguard.source.lexer import AsmStatement, Malformed, find_statements
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.reach import Reach, Reaches
+from ptxguard.source.spaces import Spaces
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
-    from ptxguard.location import JoinedText, Span
+    from ptxguard.location import JoinedText
     from ptxguard.model import AsmCode, BulkCopy, Instruction
-    from ptxguard.source.guards import CppFile, Definition
+    from ptxguard.source.guards import CppFile
     from ptxguard.source.lexer import Condition
     from ptxguard.source.project import Project
     from ptxguard.source.pythonsites import PythonSites
     from ptxguard.source.tree import TreeFile
+    from ptxguard.source.twins import Helpers
     from ptxguard.source.uses import Owner
     from ptxguard.source.wrappersites import WrapperSites
 
@@ -121,6 +124,16 @@ class SiteFinder:
     # C++ ------------------------------------------------------------------------------------------
 
     @cached_property
+    def _spaces(self) -> Spaces:
+        return Spaces(self.project, self.statements)
+
+    @cached_property
+    def _helpers(self) -> Helpers:
+        from ptxguard.source.twins import Helpers  # few trees hold copies that call the driver
+
+        return Helpers(self)
+
+    @cached_property
     def _codes(self) -> AsmCodes:
         return AsmCodes(self)
 
@@ -159,7 +172,7 @@ class SiteFinder:
 
     def of_unit(self, unit: CppFile) -> list[CopySite]:
         """Bulk copies of a C++ file."""
-        found: dict[tuple[int, int, str], CopySite] = {}
+        found: dict[tuple[object, ...], CopySite] = {}
         for statement in self.statements(unit):
             if len(found) > MAX_COPIES:
                 message = f"more than {MAX_COPIES} bulk copies in one file; those from here on are not judged"
@@ -174,9 +187,9 @@ class SiteFinder:
                 if copy is None:
                     continue
                 site = self._site(statement, instructions, copy)
-                key = (site.span.line, site.span.column, copy.opcode)
+                key = site_key(site)
                 known = found.get(key)
-                found[key] = site if known is None else _joined(known, site)
+                found[key] = site if known is None else joined(known, site)
         return list(found.values())
 
     def _instructions(self, statement: AsmStatement) -> tuple[Instruction, ...]:
@@ -224,6 +237,7 @@ class SiteFinder:
         pieces = statement.template.spans(instruction.start, instruction.mnemonic_end)
         owner = self.owner(statement)
         here = Evidence("asm", pieces[0].path, pieces[0].line, copy.opcode)
+        spelling = self._spaces.of(statement, copy)
         site = CopySite(
             span=pieces[0],
             end_span=pieces[-1],
@@ -237,13 +251,18 @@ class SiteFinder:
                 "unknown", "unknown", "the asm statement stands outside of every function"
             ),
             evidence=(here, *self.guards.evidence(statement)),
-            space_spans=self._space_spans(statement, copy),
+            space_spans=spelling.spans,
+            space_users=spelling.users,
+            asm=asm_text(statement),
             public=self.is_public(pieces[0].path),
             cta_form_missing_below=self.guards.cta_form_missing_below(statement, copy),
         )
         if owner is not None:
             address = StatementFlow(statement, instructions, owner, self.flow).address(copy)
             site = self.judge(site, owner, address)
+            if isinstance(owner, Function) and spelling.spans and may_call_driver(site):
+                calls = self._helpers.calls(statement, instructions, copy, owner)
+                site = replace(site, calls=calls, twin=self._helpers.twin(statement, copy, owner))
         return self.with_build(site, self.guards.conditions_of(statement))
 
     def with_build(self, site: CopySite, conditions: list[Condition]) -> CopySite:
@@ -253,11 +272,15 @@ class SiteFinder:
             for target in self.targets
             if site.on_target[target.name] == "syscall" and site.targets[target.name] != "excluded"
         ]
-        if not reached:
-            return site
-        from ptxguard.builds import judge  # a tree without such a site never reads build files
+        from ptxguard.builds import judge, ships_ptx  # a tree without such a site never reads build files
 
         paths = [place.path for place in site.kernels if place.path is not None] or [site.span.path]
+        if not reached:
+            called = [target for target in self.targets if site.on_target[target.name] == "syscall"]
+            survives = called and site.copy.is_cluster_load and not site.copy.multicast
+            jit = self.guards.in_older_ptx(conditions) if survives else {}
+            build = ships_ptx(self.project.builds, paths, jit, called) if jit else None
+            return replace(site, jit=jit, build=build)
         build = judge(self.project.builds, paths, reached)
         shipped = tuple(target for target in build.ptx_targets if self.guards.compiles(target, conditions))
         return replace(site, build=replace(build, ptx_targets=shipped))
@@ -323,36 +346,6 @@ class SiteFinder:
         words = kernel.unit.tokens.texts[kernel.body[0] : kernel.body[1]]
         return any("reg_alloc" in word or "reg_dealloc" in word or "setmaxnreg" in word for word in words)
 
-    def _space_spans(self, statement: AsmStatement, copy: BulkCopy) -> tuple[Span, ...]:
-        """Where `cluster` of the destination's state space is written, if it can be rewritten there alone."""
-        written = copy.opcode.find("shared::cluster")
-        if not copy.is_cluster_load or written < 0:
-            return ()
-        start = copy.instruction.start + written + len("shared::")
-        spans = statement.template.spans(start, start + len("cluster"))
-        if (
-            any(not span.text or "\n" in span.text for span in spans)
-            or "".join(s.text for s in spans) != "cluster"
-        ):
-            return ()
-        for span in spans:
-            for macro in statement.macros:
-                inside = macro.unit.file is span.file and macro.value_offset <= span.start < macro.end
-                if inside and self._shared_with_other_asm(macro, statement):
-                    return ()
-        return tuple(spans)
-
-    def _shared_with_other_asm(self, macro: Definition, statement: AsmStatement) -> bool:
-        """Whether a macro's value is also part of another asm statement: rewriting it would change both."""
-        for unit in self.project.with_word(macro.name):
-            if unit is not macro.unit and not self.project.connected(unit, macro.unit):
-                continue
-            for other in self.statements(unit):
-                same = other.unit is statement.unit and other.offset == statement.offset
-                if not same and any(used.name == macro.name for used in other.macros):
-                    return True
-        return False
-
 
 def _is_suspect(text: str) -> bool:
     """Whether a device statement without a copy deserves a full parse: text that has no PTX shape at all."""
@@ -367,19 +360,3 @@ def _located(error: ParseError, template: JoinedText, statement: AsmStatement) -
     file, offset = template.locate(min(error.offset or 0, max(len(template.text) - 1, 0)))
     line, column = file.position(offset)
     return ParseError(f"asm text is no PTX: {error.message}", path=file.path, line=line, column=column)
-
-
-_RANK = {"compiled": 2, "unknown": 1, "excluded": 0}
-
-
-def _weight(site: CopySite) -> int:
-    return sum(_RANK[verdict] for verdict in site.targets.values())
-
-
-def _joined(known: CopySite, other: CopySite) -> CopySite:
-    """One site for two preprocessor variants with the same instruction: the more compiled one counts."""
-    targets = {
-        name: max(value, other.targets.get(name, value), key=_RANK.__getitem__)
-        for name, value in known.targets.items()
-    }
-    return replace(max(known, other, key=_weight), targets=targets)

@@ -7,6 +7,7 @@ import os
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import ParseError, PtxguardError
@@ -14,7 +15,7 @@ from ptxguard.location import SourceFile
 from ptxguard.source.templates import without_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # Text over this size is a generated table, not a kernel; reading tokens of it would break the time bound.
 MAX_CPP_BYTES = 32 << 20
@@ -34,7 +35,7 @@ _CUDA_MARKS = (b"__device__", b"__global__", b"asm")
 _OTHER_ENDINGS = frozenset(
     ".md .rst .txt .json .yaml .yml .toml .cmake .sh .so .a .o .lib .dll .png .jpg .svg .gif "
     ".pdf .ipynb .csv .tsv .npy .npz .pt .pth .bin .whl .zip .gz .xz .tar .html .css .js .ts .cubin "
-    ".fatbin .lock .cfg .ini".split()
+    ".fatbin .lock .cfg .ini .tmp".split()
 )
 _VENDOR_NAMES = frozenset(
     {
@@ -87,6 +88,7 @@ class TreeFile:
         shown: path for the user, relative to the working directory, with "/".
         reported: whether findings in it are asked for (else it is evidence).
         named: whether the user named this very file.
+        overlay: bytes that stand for those on disk, or None.
         stamp: of the file before it was read; None as long as it has not been.
     """
 
@@ -94,6 +96,7 @@ class TreeFile:
     shown: str
     reported: bool
     named: bool = False
+    overlay: bytes | None = None
     stamp: Stamp | None = None
     _data: bytes | None = field(default=None, repr=False)
     _source: SourceFile | None = field(default=None, repr=False)
@@ -118,11 +121,13 @@ class TreeFile:
             try:
                 stamp = stamp_of(self.real)
                 size = stamp[0] if stamp is not None else 0
+                if self.overlay is not None:
+                    size = len(self.overlay)
                 limit = MAX_PTX_BYTES if self.ending == ".ptx" else MAX_CPP_BYTES
                 if size > limit:
                     message = f"{size >> 20} MiB is over the limit of {limit >> 20} MiB; exclude the file"
                     raise ParseError(message, path=self.shown, line=1)
-                data = Path(self.real).read_bytes()
+                data = Path(self.real).read_bytes() if self.overlay is None else self.overlay
                 # Searches are for UTF-8 bytes, so text in UTF-16 is kept as UTF-8 beside its encoding.
                 if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
                     text, encoding = decode(data, self.shown)
@@ -218,11 +223,15 @@ class Tree:
         return itertools.chain(self.files, self.python_files)
 
 
-def read_tree(paths: Sequence[str]) -> Tree:
+def read_tree(paths: Sequence[str], overlay: Mapping[str, bytes] = MappingProxyType({})) -> Tree:
     """Collect the files that the paths name and the evidence around them.
 
     A path inside a git checkout brings the whole checkout as evidence; outside git a folder brings
     itself, and a file brings the files beside it.
+
+    Args:
+        paths: files and folders.
+        overlay: real path -> bytes that stand for those on disk (a fix that is not written yet).
     """
     found: dict[str, TreeFile] = {}
     errors: list[PtxguardError] = []
@@ -238,6 +247,8 @@ def read_tree(paths: Sequence[str]) -> Tree:
             else:
                 known.reported |= file.reported
                 known.named |= file.named
+    for file in found.values() if overlay else ():
+        file.overlay = overlay.get(os.path.realpath(file.real))  # a link in the tree shows the same bytes
     files = sorted(found.values(), key=lambda file: file.shown)
     python = [file for file in files if file.ending in PYTHON_ENDINGS]
     cpp = [file for file in files if file.ending not in PYTHON_ENDINGS]

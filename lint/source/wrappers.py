@@ -44,6 +44,8 @@ class Wrapper:
         opcode: what it hides, with `{space}` and, where only the call tells, `{rank}`.
         rank: tensor rank that the name tells, 0 where it tells none.
         tagged: whether the first two arguments name the windows.
+        shared_since: first version with a call for the own CTA's window, or None.
+        becomes: qualified name of that call, "" where the tag alone decides.
         arguments: positions of arguments.
         barrier_object: whether the barrier is passed by reference.
         spaces: (first version, window) in order.
@@ -57,6 +59,8 @@ class Wrapper:
     opcode: str
     rank: int
     tagged: bool
+    shared_since: Version | None
+    becomes: str
     arguments: Mapping[str, int]
     barrier_object: bool
     spaces: tuple[tuple[Version, str], ...]
@@ -103,6 +107,8 @@ def _read(row: Mapping[str, Any], libraries: Mapping[str, Library]) -> Iterator[
                 opcode=row["opcode"].replace("{rank}", str(rank)) if rank else row["opcode"],
                 rank=rank,
                 tagged=row.get("tagged", False),
+                shared_since=_version(row["shared_since"]) if "shared_since" in row else None,
+                becomes=row.get("becomes", ""),
                 arguments=_arguments(row, rank),
                 barrier_object=row.get("barrier") == "object",
                 spaces=tuple((_version(first), space) for first, space in row["spaces"]),

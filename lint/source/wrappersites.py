@@ -13,6 +13,7 @@ from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite, Hidden, Ins
 from ptxguard.source.flowbase import Frame
 from ptxguard.source.flowfacts import Flow
 from ptxguard.source.libraries import LibraryVersions
+from ptxguard.source.wrapperrewrite import rewrite_of
 from ptxguard.source.wrappertags import arguments_of, completion, is_aligned, rank_of, window
 from ptxguard.source.wrapperuses import WrapperUses
 
@@ -140,7 +141,8 @@ class WrapperSites:
         conditions: list[Condition] = [(unit.guard_at(use.offset), True)]
         here = Evidence("call", span.path, span.line, f"{wrapper.qualified} hides {form.copy.opcode}")
         version = self._versions.of(wrapper.library)
-        hidden = Hidden(wrapper.qualified, form.certain, form.reason, wrapper.instead, wrapper.kind)
+        rewrite = rewrite_of(wrapper, use, version.versions) if form.certain else ()
+        hidden = Hidden(wrapper.qualified, form.certain, form.reason, wrapper.instead, wrapper.kind, rewrite)
         site = CopySite(
             span=span,
             end_span=span,
@@ -173,7 +175,7 @@ class WrapperSites:
         if node is None:
             return Flow("unknown", "the call does not give it")
         flow = self.finder.flow
-        found = flow.address(node, Frame(owner)) if refers else flow.operand(node, owner)
+        found = flow.address(node, Frame(owner)) if refers else flow.operand(node, Frame(owner))
         return found if found.owner != "none" else Flow("unknown", f"{node.text} is a plain number")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ptxguard.source.condition import evaluate
 from ptxguard.source.cuda import Function
 from ptxguard.source.exprs import split_arguments
+from ptxguard.source.tokens import IDENT
 from ptxguard.source.variables import bindings
 
 if TYPE_CHECKING:
@@ -51,6 +52,16 @@ def arguments_of(use: Use) -> list[Argument]:
         return []
     parts = split_arguments(tokens, use.after + 1, close)
     return [Argument(tokens.source(part[0], part[-1] + 1)) for part in parts if part]
+
+
+def tag_token(use: Use) -> int | None:
+    """Index of the one `space_cluster` in the first argument of a call; None where it is not there."""
+    tokens = use.tokens
+    close = tokens.match.get(use.after)
+    parts = split_arguments(tokens, use.after + 1, close) if close is not None else []
+    found = [i for i in parts[0] if tokens.kinds[i] == IDENT and tokens.texts[i] in _TAGS] if parts else []
+    is_one = len(found) == 1 and _TAGS[tokens.texts[found[0]]] == "cluster"
+    return found[0] if is_one else None
 
 
 def window(argument: Argument, use: Use, worlds: Iterable[World]) -> frozenset[str]:
