@@ -117,6 +117,41 @@ def test_standard_input_streams(tmp_path):
     assert done.stdout.decode().split() == ["3", "()"], done.stderr
 
 
+@pytest.mark.parametrize("name", ["lib.whl", "pkg.tar.gz", "pkg.conda", "lib.dll"])
+def test_standard_input_may_be_any_of_them(name):
+    code = "from ptxguard.binary import inventory as i; f = i('-'); print(f.artifacts[0].member, f.errors)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=WRAPPED[name](), capture_output=True, check=False
+    )
+    assert done.stdout.decode().split() == [str(MEMBERS.get(name)), "()"], done.stderr
+
+
+def sections_behind_their_table(cubin):
+    """The same image with the section table behind the header, as in the images inside libcupti."""
+    (table,) = struct.unpack_from("<Q", cubin, 40)
+    (count,) = struct.unpack_from("<H", cubin, 60)
+    rows = bytearray(cubin[table : table + 64 * count])
+    for at in range(0, len(rows), 64):
+        (offset,) = struct.unpack_from("<Q", rows, at + 24)
+        struct.pack_into("<Q", rows, at + 24, offset + len(rows) if offset else 0)
+    head = bytearray(cubin[:64])
+    struct.pack_into("<QQ", head, 32, 0, 64)
+    struct.pack_into("<HH", head, 54, 56, 0)
+    return bytes(head + rows + cubin[64:table])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_bare_image_whose_sections_stand_behind_its_table(tmp_path, streamed):
+    image = sections_behind_their_table((DATA / "facts.sm_80.cubin").read_bytes())
+    data = b"host" * 100 + image + b"more host code" * 50
+    path = tmp_path / ("lib.whl" if streamed else "lib.bin")
+    # A member of that size streams: it is larger than what is read at once.
+    path.write_bytes(zipped({"lib.so": data + bytes(40 << 20)}) if streamed else data)
+    found = inventory(str(path))
+    assert errors_of(found) == []
+    assert [(i.offset, i.kernel_count) for a in found.artifacts for i in a.images] == [(400, 8)]
+
+
 def test_a_missing_file_is_an_error(tmp_path):
     assert "No such file" in errors_of(inventory(str(tmp_path / "none.so")))[0]
 

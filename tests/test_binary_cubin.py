@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from binkit import DATA, SYSCALL_2D, SYSCALL_PLAIN
+from ptxguard.binary.callgraph import CallGraph, deepest_bytes
 from ptxguard.binary.cubin import Cubin
 from ptxguard.binary.kernels import read_kernels
 
@@ -66,12 +67,29 @@ def test_recursion_and_pointers_leave_the_stack_unknown(fixture):
         assert (kernel.stack_bytes is None) == bool(kernel.stack_unknown)
 
 
-def test_an_image_that_is_not_linked_has_no_stack_to_show():
+def test_an_image_that_is_not_linked_has_the_stack_that_the_linker_sums_up():
     kernels = kernels_of("facts.rdc.sm_120a.cubin")
-    assert {kernel.stack_bytes for kernel in kernels.values()} == {None}
-    assert kernels["_Z6framedPii"].stack_unknown == "the image is not linked yet"
+    # A frame of 8 bytes in `prints` calls `say`; what nvlink 13.0 writes is compared in test_binary_oracle.
+    assert (kernels["_Z6framedPii"].stack_bytes, kernels["_Z5plainPi"].stack_bytes) == (512, 0)
     assert kernels["_Z8recursesPii"].stack_unknown == "recursion"
     assert kernels["_Z6pointsPii"].stack_unknown == "a call through a pointer"
+
+
+def test_the_stack_of_a_function_in_another_image_is_not_known():
+    data = (DATA / "facts.rdc.sm_120a.cubin").read_bytes().replace(b"vprintf\0", b"faraway\0")
+    kernels = {k.name: k for k in read_kernels(Cubin(memoryview(data)), every=True)}
+    unknown = {
+        name for name, kernel in kernels.items() if kernel.stack_unknown == "the image is not linked yet"
+    }
+    assert unknown == {name for name, (called, _) in CALLS.items() if "vprintf" in called}
+    assert kernels["_Z6framedPii"].stack_bytes == 512
+
+
+def test_the_deepest_path_counts_once():
+    # 1 calls 2 and 3, 3 calls 2 too; 5 and 6 call each other, which only a damaged image says.
+    graph = CallGraph({1: [2, 3], 3: [2, 4], 5: [6], 6: [5]})
+    frames = {1: 8, 2: 100, 3: 16, 4: 32, 5: 1, 6: 2}
+    assert [deepest_bytes(graph, start, frames) for start in (1, 2, 3, 4, 5)] == [124, 100, 116, 32, 3]
 
 
 def test_only_flagged_kernels_on_request():

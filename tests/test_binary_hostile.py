@@ -79,6 +79,57 @@ def test_any_bytes_in_a_fatbin(tmp_path, data, at):
     assert found.artifacts or found.errors
 
 
+def wait_for(started, seconds):
+    assert time.monotonic() - started < seconds
+
+
+@pytest.mark.parametrize("field", [24, 32], ids=["offset", "size"])
+def test_sections_at_the_end_of_the_address_space(field):
+    table, count = struct.unpack_from("<Q", CUBIN, 40)[0], struct.unpack_from("<H", CUBIN, 60)[0]
+    for value in (1 << 63, (1 << 64) - 1, len(CUBIN)):
+        for section in range(1, count):
+            data = bytearray(CUBIN)
+            struct.pack_into("<Q", data, table + 64 * section + field, value)
+            read(data)
+
+
+def test_sections_that_describe_each_other_end():
+    """Each section is for itself and linked to itself, so that whoever follows links would go round."""
+    table, count = struct.unpack_from("<Q", CUBIN, 40)[0], struct.unpack_from("<H", CUBIN, 60)[0]
+    data = bytearray(CUBIN)
+    for section in range(count):
+        struct.pack_into("<II", data, table + 64 * section + 40, section, section)
+    started = time.monotonic()
+    read(data)
+    wait_for(started, 5)
+
+
+def test_sections_that_all_lie_in_one_place_end():
+    table, count = struct.unpack_from("<Q", CUBIN, 40)[0], struct.unpack_from("<H", CUBIN, 60)[0]
+    data = bytearray(CUBIN)
+    for section in range(1, count):
+        struct.pack_into("<QQ", data, table + 64 * section + 24, 0, len(CUBIN))
+    started = time.monotonic()
+    read(data)
+    wait_for(started, 5)
+
+
+@pytest.mark.parametrize("size", [16, 64, 200, 4096])
+def test_a_cut_archive_of_any_kind_is_never_clean(tmp_path, size):
+    """The suffix says what it was; its bytes end too early."""
+    for name in ("half.cubin", "half.fatbin", "half.ptx"):
+        (tmp_path / name).write_bytes(FATBIN[:size] if name != "half.ptx" else bytes(size))
+        assert inventory(str(tmp_path / name)).errors, name
+
+
+def test_a_fatbin_of_nothing_but_headers_ends(tmp_path):
+    (tmp_path / "many.fatbin").write_bytes(container() * 50_000)
+    started = time.monotonic()
+    found = inventory(str(tmp_path / "many.fatbin"))
+    assert found.errors
+    wait_for(started, 10)
+
+
 def test_a_call_graph_that_loops_ends():
     data = bytearray(CUBIN)
     cubin = Cubin(memoryview(bytes(CUBIN)))

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from binkit import compiled, output_of, tool
-from ptxguard.binary import sass
+from ptxguard.binary import Wish, inventory, sass
 from ptxguard.binary.cubin import Cubin
 from ptxguard.binary.kernels import read_kernels
 
@@ -20,16 +20,31 @@ PLACE = re.compile(r'"([^"]*)", line (\d+)')
 INSTRUCTION = re.compile(r"^\s+/\*([0-9a-f]{4,})\*/\s+(.*?) ;", re.MULTILINE)
 
 
-@pytest.fixture(scope="module", params=[*TARGETS, "80 -rdc=true", "120a -rdc=true", "120a -G", "90a -O0"])
+UNLINKED = tuple(f"{arch} -rdc=true" for arch in ("80", "90a", "103a", "120a", "120f", "121a"))
+LINKED = tuple(f"{options} linked" for options in UNLINKED)
+DEBUG = ("80 -G", "90a -G", "120a -G", "90a -O0")
+
+
+@pytest.fixture(scope="module", params=[*TARGETS, *UNLINKED, *LINKED, *DEBUG])
 def image(request, tmp_path_factory):
-    """A cubin of facts.cu with line information: (path, reader, kernels by name)."""
+    """A cubin of facts.cu with line information: (path, reader, kernels by name, target)."""
     arch, *options = request.param.split()
     lines = [] if "-G" in options else ["-lineinfo"]
-    path = compiled(
-        tmp_path_factory.mktemp("cubin"), "facts.cu", "-cubin", f"-arch=sm_{arch}", *lines, *options
-    )
+    folder = tmp_path_factory.mktemp("cubin")
+    wanted = [option for option in options if option != "linked"]
+    path = compiled(folder, "facts.cu", "-cubin", f"-arch=sm_{arch}", *lines, *wanted)
+    if "linked" in options:
+        path = linked(path, arch)
     cubin = Cubin(memoryview(path.read_bytes()))
     return path, cubin, {kernel.name: kernel for kernel in read_kernels(cubin, every=True)}, f"sm_{arch}"
+
+
+def linked(path, arch):
+    """What nvlink makes of one relocatable image; it goes by the suffix of its input."""
+    source, target = path.with_name("one.cubin"), path.with_name("linked.cubin")
+    source.write_bytes(path.read_bytes())
+    output_of(tool("nvlink"), f"-arch=sm_{arch}", "-o", str(target), str(source))
+    return target
 
 
 def attributes(path):
@@ -52,7 +67,8 @@ def test_target_is_the_one_asked_for(image):
 
 
 def test_registers_stack_shared_and_constant_bank(image):
-    path, _, kernels, _ = image
+    path, cubin, kernels, _ = image
+    relocatable = cubin.header.relocatable
     usage = {
         name: rest for name, *rest in USAGE.findall(output_of(tool("cuobjdump"), "-res-usage", str(path)))
     }
@@ -61,8 +77,19 @@ def test_registers_stack_shared_and_constant_bank(image):
         registers, stack, shared, constant = usage[name]
         sizes = (str(kernel.registers), str(kernel.shared_bytes), str(kernel.constant_bytes))
         assert sizes == (registers, shared, constant)
-        assert kernel.stack_unknown or str(kernel.stack_bytes) == stack
+        # cuobjdump prints 0 for every kernel of an image that is not linked.
+        assert kernel.stack_unknown or str(kernel.stack_bytes) == stack or relocatable
         assert kernel.stack_unknown or stack != "UNKNOWN"
+
+
+def test_the_stack_before_linking_is_the_linkers(image):
+    path, cubin, kernels, target = image
+    if not cubin.header.relocatable:
+        pytest.skip("a whole program")
+    after = Cubin(memoryview(linked(path, target.removeprefix("sm_")).read_bytes()))
+    stacks = {k.name: (k.stack_bytes, k.stack_unknown) for k in read_kernels(after, every=True)}
+    assert {k.name: (k.stack_bytes, k.stack_unknown) for k in kernels.values()} == stacks
+    assert stacks["_Z6framedPii"][0] >= 512
 
 
 def test_launch_attributes_and_driver_functions(image):
@@ -122,7 +149,7 @@ def test_recursion_and_pointers_are_seen(image):
     _, _, kernels, _ = image
     assert kernels["_Z8recursesPii"].stack_unknown == "recursion"
     assert kernels["_Z6pointsPii"].stack_unknown == "a call through a pointer"
-    assert kernels["_Z6printsPi"].stack_unknown in ("", "the image is not linked yet")
+    assert kernels["_Z6printsPi"].stack_unknown == ""
 
 
 def test_targets_of_relative_calls(image):
@@ -165,3 +192,40 @@ def test_syscall_sites_are_calls(image):
 def kernel_sites(syscall):
     assert syscall.sites
     return syscall.sites
+
+
+MODES = ("none", "default", "size", "speed", "balance")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_compression_mode(tmp_path, mode):
+    targets = [
+        "-gencode=arch=compute_80,code=sm_80",
+        "-gencode=arch=compute_120f,code=[sm_120f,compute_120f]",
+    ]
+    path = compiled(tmp_path, "facts.cu", "-fatbin", f"--compress-mode={mode}", *targets)
+    (artifact,) = (found := inventory(str(path), Wish(every_kernel=True))).artifacts
+    assert found.errors == ()
+    for flag, kind in (("-lelf", "elf"), ("-lptx", "ptx")):
+        listed = re.findall(r"\.(sm_\w+)\.(?:cubin|ptx)", output_of(tool("cuobjdump"), flag, str(path)))
+        ours = [image.target.replace("compute", "sm") for image in artifact.images if image.kind == kind]
+        # cuobjdump leaves the f of a family target out of its file names.
+        assert sorted(name.rstrip("f") for name in ours) == sorted(name.rstrip("f") for name in listed)
+    shown = output_of(tool("cuobjdump"), "-res-usage", str(path))
+    theirs = sorted((name, int(reg), int(shared)) for name, reg, _, shared, _ in USAGE.findall(shown))
+    ours = [(k.name, k.registers, k.shared_bytes) for image in artifact.images for k in image.kernels]
+    assert sorted(ours) == theirs
+    packed = [image.compressed_bytes < image.bytes for image in artifact.images]
+    assert any(packed) == (mode != "none")
+
+
+@pytest.mark.parametrize("arch", ["90a", "120a"])
+def test_device_side_launches_name_the_device_runtime(tmp_path, arch):
+    path = compiled(tmp_path, "launches.cu", "-cubin", "-rdc=true", f"-arch=sm_{arch}")
+    kernels = {k.name: k for k in read_kernels(Cubin(memoryview(path.read_bytes())), every=True)}
+    parent = kernels["_Z6parentPi"]
+    # EXTERNS of cuobjdump holds the child too, whose address is passed on: no call, and defined here.
+    externs = set(re.findall(r"(\w+)\(0x", attributes(path)[parent.name]["EXTERNS"])) - set(kernels)
+    assert set(parent.externs) == externs == {"__cudaCDP2GetParameterBufferV2", "__cudaCDP2LaunchDeviceV2"}
+    # Functions of libcudadevrt have frames of their own.
+    assert (parent.stack_bytes, parent.stack_unknown) == (None, "the image is not linked yet")

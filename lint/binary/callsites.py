@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from ptxguard.binary import eiattr, sass
 from ptxguard.binary.elf import read_relocations
-from ptxguard.binary.facts import CallSite
+from ptxguard.binary.facts import Calls
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ptxguard.binary.cubin import Cubin
+    from ptxguard.binary.facts import SourceLine
 
 # Relocation of a CALL.ABS in code that is not linked (R_CUDA_ABS55_16_34 of cuobjdump).
 _R_CUDA_ABS55_16_34 = 75
@@ -33,12 +34,12 @@ ATTRIBUTES = eiattr.ValueReader(
 )
 
 
-def find_sites(
+def find_calls(
     cubin: Cubin,
     functions: Iterable[int],
     wanted: frozenset[int],
     values: dict[int, dict[int, tuple[int, ...]]],
-) -> dict[int, list[CallSite]]:
+) -> dict[int, list[Calls]]:
     """Calls of the wanted driver functions in the code of some functions.
 
     Args:
@@ -48,24 +49,31 @@ def find_sites(
         values: attributes of functions that are read already.
 
     Returns:
-        Driver function -> its call sites; a site that cannot be decoded is given to no function.
+        Driver function -> its calls; one that cannot be decoded is given to no function.
     """
-    lines = cubin.lines
-    found: dict[int, list[CallSite]] = {symbol: [] for symbol in wanted}
+    found: dict[int, list[Calls]] = {symbol: [] for symbol in wanted}
     for function in functions:
         section = cubin.symbols.section(function)
         if not section:
             continue
-        name = cubin.symbols.name(function)
         info = values[function] if function in values else function_attributes(cubin, section)
-        for offset, symbol in _announced(cubin, section, info) or _relocated(cubin, section):
-            if symbol in wanted:
-                found[symbol].append(
-                    CallSite(
-                        offset, name, lines.chain(section, offset, _holder(cubin, section, offset, name))
-                    )
-                )
+        calls = _announced(cubin, section, info) or _relocated(cubin, section)
+        if calls:
+            name = cubin.symbols.name(function)
+            for symbol in wanted.intersection(calls):
+                offsets = tuple(calls[symbol])
+                found[symbol].append(Calls(name, offsets, _chains(cubin, section, name, offsets)))
     return found
+
+
+def _chains(
+    cubin: Cubin, section: int, function: str, offsets: tuple[int, ...]
+) -> tuple[tuple[SourceLine, ...], ...]:
+    if cubin.lines.empty:
+        return ()
+    return tuple(
+        cubin.lines.chain(section, offset, _holder(cubin, section, offset, function)) for offset in offsets
+    )
 
 
 def _holder(cubin: Cubin, section: int, offset: int, function: str) -> str:
@@ -80,28 +88,30 @@ def _holder(cubin: Cubin, section: int, offset: int, function: str) -> str:
 def function_attributes(cubin: Cubin, section: int) -> dict[int, tuple[int, ...]]:
     """The attributes used here of the function whose code is in a section."""
     index = cubin.info_of.get(section)
-    return {} if index is None else ATTRIBUTES.read(bytes(cubin.sections.content(index)))
+    return {} if index is None else ATTRIBUTES.read(cubin.sections.content(index))
 
 
-def _announced(cubin: Cubin, section: int, info: dict[int, tuple[int, ...]]) -> list[tuple[int, int]]:
-    """(offset, driver function) by SYSCALL_OFFSETS, which whole-program images have."""
+def _announced(cubin: Cubin, section: int, info: dict[int, tuple[int, ...]]) -> dict[int, Sequence[int]]:
+    """Driver function -> offsets by SYSCALL_OFFSETS, which whole-program images have."""
     offsets, externs = info.get(eiattr.SYSCALL_OFFSETS, ()), info.get(eiattr.EXTERNS, ())
-    if len(externs) == 1:
-        return [(offset, externs[0]) for offset in offsets]
     if not offsets:
-        return []
-    slots = sass.called_slots(cubin.sections.content(section), offsets)
+        return {}
+    if len(externs) == 1:
+        return {externs[0]: offsets}
+    found: dict[int, list[int]] = {}
     symbols = cubin.constant4_symbols
-    return [(offset, symbols[slot]) for offset, slot in slots.items() if slot is not None and slot in symbols]
+    for offset, slot in sass.called_slots(cubin.sections.content(section), offsets).items():
+        if slot is not None and slot in symbols:
+            found.setdefault(symbols[slot], []).append(offset)
+    return dict(found)
 
 
-def _relocated(cubin: Cubin, section: int) -> list[tuple[int, int]]:
-    """(offset, driver function) by the relocations that -rdc and nvlink leave in the code."""
+def _relocated(cubin: Cubin, section: int) -> dict[int, Sequence[int]]:
+    """Driver function -> offsets by the relocations that -rdc and nvlink leave in the code."""
     index = cubin.relocations_of.get(section)
-    if index is None:
-        return []
-    return [
-        (offset, symbol)
-        for offset, kind, symbol in read_relocations(cubin.sections, index)
-        if kind == _R_CUDA_ABS55_16_34 and symbol in cubin.drivers
-    ]
+    found: dict[int, list[int]] = {}
+    if index is not None:
+        for offset, kind, symbol in read_relocations(cubin.sections, index):
+            if kind == _R_CUDA_ABS55_16_34 and symbol in cubin.drivers:
+                found.setdefault(symbol, []).append(offset)
+    return dict(found)

@@ -37,11 +37,13 @@ class Blob:
         path: the file, as it was given or found.
         member: path inside the archive, nested ones joined by "!"; None for the file itself.
         cursor: its bytes, not read yet.
+        mapped: the bytes are those of the file at `path`, from its start.
     """
 
     path: str
     member: str | None
     cursor: Cursor
+    mapped: bool = False
 
     @property
     def label(self) -> str:
@@ -116,7 +118,7 @@ class _Opener:
                     extents = _extents(opened.fileno())
                     # The mapping ends when the last view of it is gone.
                     mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-                    yield Blob(self.path, None, MappedCursor(mapped, extents))
+                    yield Blob(self.path, None, MappedCursor(mapped, extents), mapped=True)
                 else:
                     yield Blob(self.path, None, MappedCursor(b""))
         except OSError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import struct
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -32,6 +32,10 @@ COMPAT_ACCELERATOR_TARGET = 0x09
 # How the value is stored (EIFMT_*): none, u8, u16, or a u16 size and that many bytes.
 _BVAL, _HVAL, _SVAL = 2, 3, 4
 _INLINE_BYTES = {1: 0, 2: 1, 3: 2}
+# First word of EIATTR_KPARAM_INFO, three words of which follow; the parameter number is in the second.
+_KPARAM_INFO = 0x000C1704
+# Bounds what damaged sections can make the reader remember.
+_MAX_STEPS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,38 +115,60 @@ class ValueReader:
 
     def __init__(self, wanted: frozenset[int]) -> None:
         self._wanted = wanted
-        other = b"[^" + b"".join(re.escape(bytes([attribute])) for attribute in sorted(wanted)) + b"]"
-        # 50 records for each of 175,000 kernels: a run of records that are not wanted is one match.
-        self._others = re.compile(
-            rb"(?:[\x01-\x03]"
-            + other
-            + rb"..|\x04"
-            + other
-            + rb"(?:\x0c\0.{12}|\x04\0.{4}|\x08\0.{8}|\x10\0.{16}))*+",
-            re.DOTALL,
-        )
+        # First word of a record that is not wanted -> words to the next one: 30 records for each of 175,000
+        # kernels begin with a few hundred different words.
+        self._steps: dict[int, int] = {}
 
-    def read(self, content: bytes) -> dict[int, tuple[int, ...]]:
+    def read(self, content: memoryview) -> dict[int, tuple[int, ...]]:
         """Attribute -> words of the wanted records of a section; the words of one that recurs are joined.
 
         Raises:
             BinaryError: as `decode_records`.
         """
         found: dict[int, tuple[int, ...]] = {}
-        at, end, others = 0, len(content) & ~3, self._others.match
+        words = array("I", content[: len(content) & ~3].tobytes())
+        at, end, step = 0, len(words), self._steps.get
         while at < end:
-            match = others(content, at)
-            at = match.end() if match is not None else at
-            if at >= end:
-                break
-            kind, attribute = content[at], content[at + 1]
-            size = content[at + 2] | content[at + 3] << 8
-            if not 1 <= kind <= _SVAL or (kind == _SVAL and at + 4 + size > len(content)):
-                raise BinaryError(f"attribute {attribute:#04x} has format {kind} and size {size}", offset=at)
-            if attribute in self._wanted:
-                payload = (
-                    content[at + 4 : at + 4 + size] if kind == _SVAL else content[at + 2 : at + 1 + kind]
+            head = words[at]
+            known = step(head)
+            if known is not None:
+                at += known
+                if head == _KPARAM_INFO:
+                    at += known * _repeats(words, at, end)
+                continue
+            kind, attribute, size = head & 0xFF, head >> 8 & 0xFF, head >> 16
+            behind = at + 1 + (size + 3 >> 2 if kind == _SVAL else 0)
+            if not 1 <= kind <= _SVAL or 4 * at + 4 + (size if kind == _SVAL else 0) > len(content):
+                raise BinaryError(
+                    f"attribute {attribute:#04x} has format {kind} and size {size}", offset=4 * at
                 )
-                found[attribute] = found.get(attribute, ()) + Record(kind, attribute, payload).words
-            at += 4 + (size + 3 & ~3 if kind == _SVAL else 0)
+            if attribute in self._wanted:
+                value = (
+                    tuple(words[at + 1 : at + 1 + (size >> 2)])
+                    if kind == _SVAL
+                    else _inline_value(kind, size)
+                )
+                found[attribute] = found[attribute] + value if attribute in found else value
+            elif len(self._steps) < _MAX_STEPS:
+                self._steps[head] = behind - at
+            at = behind
+        if at > end:
+            raise BinaryError(
+                f"the last attribute ends {4 * (at - end)} bytes behind its section", offset=4 * end
+            )
         return found
+
+
+def _repeats(words: array[int], at: int, end: int) -> int:
+    """How many KPARAM_INFO records follow; they count down to parameter 0, half of all records are such."""
+    if at + 3 < end and words[at] == _KPARAM_INFO:
+        count = (words[at + 2] & 0xFFFF) + 1
+        if words[at : at + 4 * count : 4].count(_KPARAM_INFO) == count:
+            return count
+    return 0
+
+
+def _inline_value(kind: int, stored: int) -> tuple[int, ...]:
+    """The value that stands in a record's first word: none, a byte or 16 bits."""
+    width = _INLINE_BYTES[kind]
+    return (stored & (1 << 8 * width) - 1,) if width else ()

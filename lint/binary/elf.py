@@ -10,7 +10,7 @@ from ptxguard.errors import BinaryError
 
 EM_CUDA = 190
 HEADER_BYTES = 64
-_SECTION_BYTES = 64
+SECTION_BYTES = 64
 _SYMBOL_BYTES = 24
 
 SHT_SYMTAB = 2
@@ -23,7 +23,7 @@ SHT_CUDA_INFO = 0x70000000
 SHT_CUDA_CALLGRAPH = 0x70000001
 SHT_CUDA_COMPAT_INFO = 0x70000086
 # Sections without bytes in the file; 0x15 is CUDA_RESERVED_SHARED.
-_WITHOUT_BYTES = frozenset({SHT_NOBITS, SHT_CUDA_SHARED, 0x70000015})
+WITHOUT_BYTES = frozenset({SHT_NOBITS, SHT_CUDA_SHARED, 0x70000015})
 
 # One table of 10^6 sections or 10^7 symbols is more than any toolkit writes (met: 21,294 sections).
 _MAX_SECTIONS = 1_000_000
@@ -107,7 +107,7 @@ class Sections:
         Raises:
             BinaryError: it lies outside the image.
         """
-        if self.type[index] in _WITHOUT_BYTES:
+        if self.type[index] in WITHOUT_BYTES:
             return self.image[:0]
         start, size = self.offset[index], self.size[index]
         if start + size > len(self.image):
@@ -166,7 +166,7 @@ def read_sections(image: memoryview, header: ElfHeader) -> Sections:
         BinaryError: it lies outside the image, or its size cannot be meant.
     """
     count, names_index = header.e_shnum, header.e_shstrndx
-    if header.e_shoff + _SECTION_BYTES > len(image):
+    if header.e_shoff + SECTION_BYTES > len(image):
         raise BinaryError(
             f"section table at {header.e_shoff:#x} lies behind the end of the image ({len(image)} bytes)",
             offset=40,
@@ -175,7 +175,7 @@ def read_sections(image: memoryview, header: ElfHeader) -> Sections:
         # ELF specification, "Sections": values that do not fit 16 bits stand in section 0.
         size, link = struct.unpack_from("<QI", image, header.e_shoff + 32)
         count, names_index = count or size, link if names_index == _SHN_XINDEX else names_index
-    end = header.e_shoff + count * _SECTION_BYTES
+    end = header.e_shoff + count * SECTION_BYTES
     if count > _MAX_SECTIONS or end > len(image):
         raise BinaryError(
             f"table of {count} sections does not fit the image of {len(image)} bytes", offset=header.e_shoff
@@ -235,9 +235,10 @@ class Symbols:
         Raises:
             BinaryError: there is no such symbol, or its name lies outside the string table.
         """
-        if index >= len(self.name_at):
-            raise BinaryError(f"symbol {index} of {len(self.name_at)} is referred to")
-        at = self.name_at[index]
+        places = self.name_at
+        if index >= len(places):
+            raise BinaryError(f"symbol {index} of {len(places)} is referred to")
+        at = places[index]
         end = self.strings.find(b"\0", at)
         if end < 0:
             raise BinaryError(f"the name of symbol {index} lies outside the string table")
@@ -245,9 +246,10 @@ class Symbols:
 
     def section(self, index: int) -> int:
         """Section a symbol lies in; 0 for an undefined one."""
-        if index >= len(self.word):
-            raise BinaryError(f"symbol {index} of {len(self.word)} is referred to")
-        number = self.word[index] >> 16
+        words = self.word
+        if index >= len(words):
+            raise BinaryError(f"symbol {index} of {len(words)} is referred to")
+        number = words[index] >> 16
         if number == _SHN_XINDEX and index < len(self.far_sections):
             return self.far_sections[index]
         return number

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import builtins
 
 SYSCALL_PREFIX = "__cuda_syscall_"
 # Bulk copies; other syscalls (CDP's cnpv2*, aligned_malloc) are the device runtime's own.
 COPY_SYSCALL_PREFIX = "__cuda_syscall_cp_async_bulk"
 
-# Why the stack of a kernel compiled with -rdc is not known: the linker sums it up.
+# Why the stack of a kernel compiled with -rdc is not known: it calls a function of another image.
 NOT_LINKED = "the image is not linked yet"
 
 
@@ -37,11 +42,35 @@ class CallSite:
 
 
 @dataclass(frozen=True, slots=True)
+class Calls:
+    """The calls of one driver function in the code of one function, kept small: a library has 60,000.
+
+    Attributes:
+        function: mangled name of the function whose code holds them (the kernel itself, mostly).
+        offsets: byte offset of each CALL in the section of `function`.
+        chains: source lines of each one; empty where the image has no line table.
+    """
+
+    function: str
+    offsets: tuple[int, ...]
+    chains: tuple[tuple[SourceLine, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Syscall:
     """A driver function `__cuda_syscall_…` that a kernel can reach, with the calls found."""
 
     name: str
-    sites: tuple[CallSite, ...]
+    calls: tuple[Calls, ...]
+
+    @property
+    def sites(self) -> tuple[CallSite, ...]:
+        """Each call found, in the order of functions and offsets."""
+        return tuple(
+            CallSite(offset, group.function, chain)
+            for group in self.calls
+            for offset, chain in zip(group.offsets, group.chains or repeat(()), strict=False)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +137,7 @@ class Image:
         kernels: facts of the kernels asked for.
         ptx: text of a PTX image that holds a bulk copy, else None.
         command_line: of ptxas, from the tool note; empty where there is none.
+        encoded: what `Wish.encode` made of all kernels, packed (`inflate.unpack`); empty without it.
     """
 
     index: int
@@ -123,6 +153,7 @@ class Image:
     kernels: tuple[CubinKernel, ...] = ()
     ptx: str | None = None
     command_line: str = ""
+    encoded: builtins.bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,16 @@ import struct
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ptxguard.arch import SYSCALL_ARCHES
 from ptxguard.binary.cubin import Cubin
 from ptxguard.binary.facts import Image
-from ptxguard.binary.inflate import Scratch, Unpacked
+from ptxguard.binary.inflate import Scratch, Unpacked, pack
 from ptxguard.binary.kernels import read_kernels
 from ptxguard.binary.prefix import glance
 from ptxguard.errors import BinaryError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ptxguard.binary.fatbin import FatbinEntry
 
 _PTX_ENTRY = re.compile(rb"^[ \t]*(?:\.(?:visible|weak|extern)[ \t]+)*\.entry\b", re.MULTILINE)
@@ -31,23 +32,25 @@ class Wish:
     Attributes:
         every_kernel: facts of all kernels, not only of the flagged ones.
         targets: names of the targets whose cubins are read, the others are only listed; None for all.
+        digest: the sha256 of each file that holds device code.
+        encode: text made of all kernels of an image where it is read, so that many of them cost little
+            memory: `Image.encoded` holds it, and of the kernels only the flagged ones stay. A function of
+            a module, because child processes are sent its name.
     """
 
     every_kernel: bool = False
     targets: frozenset[str] | None = None
+    digest: bool = True
+    encode: Callable[[Image], str] | None = None
 
     def reads(self, target: str) -> bool:
         """Whether cubins of this target are read."""
         return self.targets is None or target in self.targets
 
 
-def read_entry(entry: FatbinEntry, payload: memoryview, index: int, wish: Wish, scratch: Scratch) -> Image:
-    """Read the payload of a fatbin entry.
-
-    Raises:
-        BinaryError: it is damaged; `offset` is that of the entry.
-    """
-    image = Image(
+def listed(entry: FatbinEntry, index: int) -> Image:
+    """What the header of a fatbin entry says of its image."""
+    return Image(
         index=index,
         container=entry.container,
         offset=entry.offset,
@@ -56,14 +59,21 @@ def read_entry(entry: FatbinEntry, payload: memoryview, index: int, wish: Wish, 
         compressed_bytes=entry.payload_bytes,
         bytes=entry.full_bytes,
     )
+
+
+def read_entry(entry: FatbinEntry, payload: memoryview, index: int, wish: Wish, scratch: Scratch) -> Image:
+    """Read the payload of a fatbin entry.
+
+    Raises:
+        BinaryError: it is damaged; `offset` is that of the entry.
+    """
+    image = listed(entry, index)
     try:
         if entry.kind == "ptx":
             text = Unpacked(payload, entry.compression, entry.full_bytes, scratch).whole()
             return read_ptx(bytes(text).rstrip(b"\0"), image)
         if entry.kind == "elf" and wish.reads(entry.target):
-            return _read_elf(
-                entry, Unpacked(payload, entry.compression, entry.full_bytes, scratch), image, wish
-            )
+            return _read_elf(Unpacked(payload, entry.compression, entry.full_bytes, scratch), image, wish)
     except BinaryError as error:
         at = "" if error.offset is None else f" (at byte {error.offset:#x} of the unpacked image)"
         raise BinaryError(
@@ -73,12 +83,9 @@ def read_entry(entry: FatbinEntry, payload: memoryview, index: int, wish: Wish, 
     return image
 
 
-def _read_elf(entry: FatbinEntry, unpacked: Unpacked, image: Image, wish: Wish) -> Image:
-    """Read a cubin as a whole, or only its front where nothing more can be asked of it.
-
-    Images whose target calls the driver are always read as a whole, by their section table.
-    """
-    if not wish.every_kernel and entry.arch not in SYSCALL_ARCHES:
+def _read_elf(unpacked: Unpacked, image: Image, wish: Wish) -> Image:
+    """Read a cubin as a whole, or only its front where nothing more can be asked of it."""
+    if not wish.every_kernel:
         seen = glance(unpacked)
         if seen is not None:
             return replace(
@@ -103,7 +110,7 @@ def _facts(cubin: Cubin, image: Image, wish: Wish) -> Image:
     target = image.target or cubin.target
     if not wish.reads(target):
         return replace(image, target=target)
-    return replace(
+    found = replace(
         image,
         target=target,
         toolkit=cubin.toolkit,
@@ -112,6 +119,10 @@ def _facts(cubin: Cubin, image: Image, wish: Wish) -> Image:
         kernels=read_kernels(cubin, every=wish.every_kernel),
         command_line=cubin.command_line,
     )
+    if wish.encode is None:
+        return found
+    flagged = tuple(kernel for kernel in found.kernels if kernel.flagged)
+    return replace(found, kernels=flagged, encoded=pack(wish.encode(found).encode()))
 
 
 def read_ptx(text: bytes, image: Image) -> Image:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 from typing import Any
 
@@ -12,19 +13,24 @@ MAX_IMAGE_BYTES = 512 << 20
 # The best ratio met in 629 published cubins is 142; zeros reach far more: a bomb is refused by ratio.
 MAX_RATIO = 1024
 _FREE_RATIO_BYTES = 1 << 20
+# Larger than all images met.
+_FIRST_ROOM_BYTES = 128 << 20
 
 
 class Scratch:
-    """One growing buffer that every image of a scan is unpacked into; the last image must be done with."""
+    """One buffer that every image of a scan is unpacked into; the last image must be done with.
+
+    Anonymous memory of the system: pages that no image reaches are never there.
+    """
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._buffer = memoryview(b"")
 
     def room(self, count: int) -> memoryview:
         """`count` bytes of undefined content."""
         if len(self._buffer) < count:
-            self._buffer = bytearray(max(count, 2 * len(self._buffer)))
-        return memoryview(self._buffer)[:count]
+            self._buffer = memoryview(mmap.mmap(-1, max(count, _FIRST_ROOM_BYTES)))
+        return self._buffer[:count]
 
 
 class Unpacked:
@@ -113,3 +119,25 @@ def _lz4(payload: memoryview, size: int) -> memoryview:
     if len(data) != size:
         raise BinaryError(f"the LZ4 block unpacks to {len(data)} bytes, {size} were announced", offset=0)
     return memoryview(data)
+
+
+def pack(data: bytes) -> bytes:
+    """Compress text of this program as one ZSTD frame."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return zstd.compress(data, 1)
+    import zstandard
+
+    return zstandard.ZstdCompressor(level=1).compress(data)
+
+
+def unpack(frame: bytes) -> bytes:
+    """What `pack` was given."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return zstd.decompress(frame)
+    import zstandard
+
+    return zstandard.ZstdDecompressor().decompress(frame)

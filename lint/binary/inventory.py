@@ -12,8 +12,9 @@ from ptxguard.binary import elf, fatbin
 from ptxguard.binary.container import Blob, open_blobs, open_bytes
 from ptxguard.binary.facts import Artifact, Image
 from ptxguard.binary.host import HostFile
-from ptxguard.binary.image import Wish, read_cubin, read_entry, read_ptx
-from ptxguard.binary.inflate import MAX_IMAGE_BYTES, Scratch, Unpacked
+from ptxguard.binary.image import Wish, listed, read_cubin, read_ptx
+from ptxguard.binary.inflate import MAX_IMAGE_BYTES, Unpacked
+from ptxguard.binary.readers import Readers
 from ptxguard.errors import BinaryError, PtxguardError
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ _PTX_HEAD = re.compile(
 )
 _PTX_HEAD_BYTES = 1 << 14
 _MAX_PTX_BYTES = 256 << 20
+# Entries of one container that are read in one go, mostly the same kernels for several targets.
+_BATCH_ENTRIES, _BATCH_BYTES = 16, 16 << 20
 _DEVICE_SUFFIXES = (".fatbin", ".cubin", ".ptx")
 
 # (files done, what is read now)
@@ -48,7 +51,10 @@ class Inventory:
 
 
 def inventory(
-    paths: str | Sequence[str], wish: Wish | None = None, progress: Progress | None = None
+    paths: str | Sequence[str],
+    wish: Wish | None = None,
+    progress: Progress | None = None,
+    jobs: int = 1,
 ) -> Inventory:
     """Read all device code of some paths.
 
@@ -56,17 +62,19 @@ def inventory(
         paths: files, archives, directories; `-` is standard input.
         wish: what to read; by default the flagged kernels of all targets.
         progress: told of each file before it is read.
+        jobs: processes that read images; 1 reads them in this one.
     """
     names = [paths] if isinstance(paths, str) else list(paths)
     errors: list[PtxguardError] = []
-    artifacts, count, scratch = [], 0, Scratch()
-    for blob in open_blobs(names, errors.append):
-        if progress is not None:
-            progress(count, blob.label)
-        count += 1
-        artifact = _BlobReader(blob, wish or Wish(), scratch, errors).read()
-        if artifact is not None:
-            artifacts.append(artifact)
+    artifacts, count = [], 0
+    with Readers(jobs, wish or Wish()) as readers:
+        for blob in open_blobs(names, errors.append):
+            if progress is not None:
+                progress(count, blob.label)
+            count += 1
+            artifact = _BlobReader(blob, readers, errors).read()
+            if artifact is not None:
+                artifacts.append(artifact)
     return Inventory(tuple(artifacts), tuple(errors), count)
 
 
@@ -79,25 +87,28 @@ def inventory_of_bytes(data: bytes, name: str, wish: Wish | None = None) -> Inve
         wish: what to read; by default the flagged kernels of all targets.
     """
     errors: list[PtxguardError] = []
-    artifacts, count, scratch = [], 0, Scratch()
-    for blob in open_bytes(data, name, errors.append):
-        count += 1
-        artifact = _BlobReader(blob, wish or Wish(), scratch, errors).read()
-        if artifact is not None:
-            artifacts.append(artifact)
+    artifacts, count = [], 0
+    with Readers(1, wish or Wish()) as readers:
+        for blob in open_bytes(data, name, errors.append):
+            count += 1
+            artifact = _BlobReader(blob, readers, errors).read()
+            if artifact is not None:
+                artifacts.append(artifact)
     return Inventory(tuple(artifacts), tuple(errors), count)
 
 
 class _BlobReader:
     """Walks the device code of one blob."""
 
-    def __init__(self, blob: Blob, wish: Wish, scratch: Scratch, errors: list[PtxguardError]) -> None:
+    def __init__(self, blob: Blob, readers: Readers, errors: list[PtxguardError]) -> None:
         self.blob = blob
         self.cursor: Cursor = blob.cursor
-        self.wish = wish
-        self.scratch = scratch
+        self.readers = readers
+        self.wish = readers.wish
         self.errors = errors
         self.images: list[Image] = []
+        # Places of images that are being read elsewhere, with the call that waits for them.
+        self.pending: list[tuple[int, Callable[[], list[Image | BinaryError]]]] = []
         self.walked: list[tuple[int, int]] = []
         self.failed = False
 
@@ -109,6 +120,7 @@ class _BlobReader:
                 self._ptx()
             else:
                 self._walk()
+                self._gather()
             for error in host.uncovered(self.cursor.kept(), self.walked, self.cursor.position):
                 self._fail(error)
             name = (self.blob.member or self.blob.path).lower()
@@ -116,7 +128,7 @@ class _BlobReader:
                 self._fail(
                     BinaryError("holds no device code that can be read, though its name says so", offset=0)
                 )
-            digest = self.cursor.sha256() if self.images else ""
+            digest = self.cursor.sha256() if self.images and self.wish.digest else ""
         except BinaryError as error:
             self._fail(error)
             digest = ""
@@ -139,46 +151,53 @@ class _BlobReader:
                 self._container()
                 self.walked.append((start, cursor.position))
             elif elf.is_cubin(head):
-                self._bare_cubin(head)
+                self._bare_cubin()
             if cursor.position == start:
                 cursor.skip(4)
 
     def _container(self) -> None:
-        self.cursor.start_digest()
+        found: list[tuple[fatbin.FatbinEntry, memoryview]] = []
+        held = 0
         try:
             for entry, payload in fatbin.walk_container(self.cursor, len(self.walked)):
-                self._entry(entry, payload)
+                found.append((entry, payload))
+                held += len(payload)
+                if len(found) >= _BATCH_ENTRIES or held >= _BATCH_BYTES:
+                    self._begin(found)
+                    found, held = [], 0
         except BinaryError as error:
             self._fail(error)
+        self._begin(found)
+        if self.wish.digest:
+            self.cursor.start_digest()
 
-    def _entry(self, entry: fatbin.FatbinEntry, payload: memoryview) -> None:
-        index = len(self.images)
-        try:
-            self.images.append(read_entry(entry, payload, index, self.wish, self.scratch))
-        except BinaryError as error:
-            self._fail(error)
-            self.images.append(
-                Image(
-                    index,
-                    entry.container,
-                    entry.offset,
-                    entry.kind,
-                    entry.target,
-                    entry.payload_bytes,
-                    entry.full_bytes,
-                )
-            )
+    def _begin(self, found: list[tuple[fatbin.FatbinEntry, memoryview]]) -> None:
+        """Begin to read entries; until they are, their images say what the headers say."""
+        if found:
+            first = len(self.images)
+            self.images += [listed(entry, first + number) for number, (entry, _) in enumerate(found)]
+            path = self.blob.path if self.blob.mapped else None
+            self.pending.append((first, self.readers.read(path, found, first)))
 
-    def _bare_cubin(self, head: memoryview) -> None:
-        """A cubin outside any fatbin: it reaches to the end of its section or program header table."""
+    def _gather(self) -> None:
+        """Put the images that were read in their places, and name those that were not."""
+        for first, call in self.pending:
+            for place, result in enumerate(call(), first):
+                if isinstance(result, BinaryError):
+                    self._fail(result)
+                else:
+                    self.images[place] = result
+
+    def _bare_cubin(self) -> None:
+        """A cubin outside any fatbin."""
         start = self.cursor.position
         try:
-            size = _elf_size(head)
+            size = _elf_size(self.cursor)
             data = self.cursor.take(size)
             image = Image(len(self.images), None, start, "elf", "", len(data), len(data))
             if len(data) < size:
                 raise BinaryError(f"cubin of {size} bytes is cut off after {len(data)}", offset=len(data))
-            unpacked = Unpacked(data, "none", size, self.scratch)
+            unpacked = Unpacked(data, "none", size, self.readers.scratch)
             self.images.append(read_cubin(unpacked, image, self.wish))
         except BinaryError as error:
             self._fail(
@@ -193,12 +212,20 @@ class _BlobReader:
         self.images.append(read_ptx(bytes(data), image))
 
 
-def _elf_size(head: memoryview) -> int:
+def _elf_size(cursor: Cursor) -> int:
+    """Bytes of the ELF file at the cursor: where its tables and the last of its sections end.
+
+    ptxas writes the section table last; the small images inside libcupti have it in front of all sections.
+    """
+    head = cursor.peek(elf.HEADER_BYTES)
     programs_at, sections_at = struct.unpack_from("<QQ", head, 32)
     program_size, programs, section_size, sections = struct.unpack_from("<HHHH", head, 54)
-    size: int = max(
-        programs_at + program_size * programs, sections_at + section_size * sections, elf.HEADER_BYTES
-    )
+    table_end = sections_at + section_size * sections
+    size: int = max(programs_at + program_size * programs, table_end, elf.HEADER_BYTES)
+    if size <= MAX_IMAGE_BYTES and section_size == elf.SECTION_BYTES:
+        table = cursor.peek(table_end)[sections_at:]
+        rows = struct.iter_unpack("<4xI16xQQ24x", table[: len(table) // section_size * section_size])
+        size = max([size, *(at + count for kind, at, count in rows if kind not in elf.WITHOUT_BYTES)])
     if size > MAX_IMAGE_BYTES:
         raise BinaryError(f"cubin claims {size} bytes, more than what is read", offset=40)
     return size

@@ -8,17 +8,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ptxguard.binary import eiattr, elf, sass
-from ptxguard.binary.callgraph import CallGraph
-from ptxguard.binary.callsites import ATTRIBUTES, find_sites
+from ptxguard.binary.callgraph import CallGraph, deepest_bytes
+from ptxguard.binary.callsites import ATTRIBUTES, find_calls
 from ptxguard.binary.facts import NOT_LINKED, SYSCALL_PREFIX, CubinKernel, Syscall
 
 if TYPE_CHECKING:
     from ptxguard.binary.cubin import Cubin
 
-_EXTERNS_HEAD = bytes((4, eiattr.EXTERNS))
+_EXTERNS_HEAD = re.compile(re.escape(bytes((4, eiattr.EXTERNS))))
 # SHF_ALLOC and SHF_INFO_LINK: constant banks of one function.
 _ALLOC_INFO_LINK = 0x42
 _UNKNOWN_STACK = 0xFFFFFFFF
+# CUDA C++ Programming Guide: what device code can call without defining it.
+_DRIVER_FUNCTIONS = frozenset({"vprintf", "malloc", "free", "__assertfail"})
+_NONE: frozenset[int] = frozenset()
 RECURSION = "recursion"
 INDIRECT = "a call through a pointer"
 
@@ -51,7 +54,9 @@ class _Reader:
         self.syscalls = frozenset(s for s, name in self.drivers.items() if name.startswith(SYSCALL_PREFIX))
         attributes = cubin.attributes
         self.registers = attributes.get(eiattr.REGCOUNT, {})
-        self.stack = attributes.get(eiattr.MIN_STACK_SIZE, {})
+        self.frames = attributes.get(eiattr.FRAME_SIZE, {})
+        linked = not cubin.header.relocatable
+        self.stack = attributes.get(eiattr.MIN_STACK_SIZE if linked else eiattr.MAX_STACK_SIZE, {})
         graph = cubin.graph
         # Where every call is one of a driver function, nothing has to be closed over.
         self.flat = not graph.indirect and all(
@@ -98,31 +103,56 @@ class _Reader:
         """Facts of one kernel; None where it is not flagged and only flagged ones are asked for."""
         cubin = self.cubin
         section = cubin.symbols.section(symbol)
-        attributes = self._attributes(section)
-        if not every and self._calls_nothing(symbol, section) and _EXTERNS_HEAD not in attributes:
+        if not every and self._calls_nothing(symbol, section):
             return None
-        info = ATTRIBUTES.read(attributes)
+        info = ATTRIBUTES.read(self._attributes(section))
         reached = {symbol: None} if self.flat else cubin.graph.reach(symbol)
-        called = set(info.get(eiattr.EXTERNS, ()))
-        for function in reached:
-            called.update(callee for callee in cubin.graph.calls.get(function, ()) if callee in self.drivers)
+        names = self._drivers_of(info, reached)
         stack = self.stack.get(symbol)
         unknown = self._unknown_stack(symbol, section, reached, stack)
-        names = {callee: self.drivers[callee] for callee in called if callee in self.drivers}
-        wanted = self.syscalls & called
+        if cubin.header.relocatable and not unknown:
+            # MAX_STACK_SIZE is 0 there even for a kernel with a frame of 512 bytes (ptxas 13.0).
+            stack = deepest_bytes(cubin.graph, symbol, self.frames)
+        wanted = self.syscalls.intersection(names) if names else _NONE
         if not (every or wanted or unknown not in ("", NOT_LINKED)):
             return None
         return self._facts(symbol, section, info, reached, stack, unknown, names, wanted)
 
+    def _drivers_of(self, info: dict[int, tuple[int, ...]], reached: dict[int, None]) -> dict[int, str]:
+        """The driver functions that EXTERNS or the call graph name: symbol -> name."""
+        calls, drivers = self.cubin.graph.calls, self.drivers
+        called = [*info.get(eiattr.EXTERNS, ())]
+        for function in reached:
+            if function in calls:
+                called += calls[function]
+        return {callee: drivers[callee] for callee in called if callee in drivers} if called else {}
+
     def _calls_nothing(self, symbol: int, section: int) -> bool:
-        """Whether a kernel cannot be flagged unless an EXTERNS record says that it calls something."""
+        """Whether a kernel cannot be flagged: neither call graph nor EXTERNS say that it calls something."""
         cubin = self.cubin
         return (
             self.flat
             and symbol not in cubin.graph.calls
+            and cubin.info_of.get(section) not in self.with_externs
             and section not in cubin.cloned_functions
             and self.stack.get(symbol) != _UNKNOWN_STACK
         )
+
+    @cached_property
+    def with_externs(self) -> frozenset[int]:
+        """The attribute sections in which an EXTERNS record may stand (its first bytes do)."""
+        sections = self.cubin.sections
+        starts = sorted((sections.offset[i], i) for i in self.cubin.info_of.values() if sections.size[i])
+        if not starts:
+            return frozenset()
+        ends = [start + sections.size[index] for start, index in starts]
+        if any(end > start for end, (start, _) in zip(ends, starts[1:], strict=False)):
+            return frozenset(index for _, index in starts)  # sections that overlap: a damaged image
+        low, high = starts[0][0], ends[-1]
+        found = set()
+        for match in _EXTERNS_HEAD.finditer(self.cubin.image, low, high):
+            found.add(starts[bisect_right(starts, (match.start(), len(sections.type))) - 1][1])
+        return frozenset(found)
 
     def _facts(
         self,
@@ -135,11 +165,15 @@ class _Reader:
         names: dict[int, str],
         wanted: frozenset[int],
     ) -> CubinKernel:
-        sites = find_sites(self.cubin, reached, wanted, {symbol: info}) if wanted else {}
+        calls = find_calls(self.cubin, reached, wanted, {symbol: info}) if wanted else {}
         shared, constant = self.sizes
         name = self.cubin.symbols.name(symbol)
-        syscalls = tuple(Syscall(n, tuple(sites[s])) for n, s in sorted((names[s], s) for s in wanted))
-        externs = tuple(sorted(n for s, n in names.items() if s not in wanted))
+        syscalls: tuple[Syscall, ...] = ()
+        externs: tuple[str, ...] = ()
+        if names:
+            ordered = sorted(wanted, key=names.__getitem__)
+            syscalls = tuple([Syscall(names[callee], tuple(calls[callee])) for callee in ordered])
+            externs = tuple(sorted([n for callee, n in names.items() if callee not in wanted]))
         return CubinKernel(
             name=name,
             registers=self.registers.get(symbol),
@@ -159,9 +193,9 @@ class _Reader:
             never_runs=self._never_runs(name, externs) if syscalls else "",
         )
 
-    def _attributes(self, section: int) -> bytes:
+    def _attributes(self, section: int) -> memoryview:
         index = self.cubin.info_of.get(section)
-        return b"" if index is None else bytes(self.cubin.sections.content(index))
+        return self.cubin.image[:0] if index is None else self.cubin.sections.content(index)
 
     def _unknown_stack(self, symbol: int, section: int, reached: dict[int, None], stack: int | None) -> str:
         graph = self.cubin.graph
@@ -174,8 +208,11 @@ class _Reader:
             return "the linker says so"
         if section in self.cubin.cloned_functions:
             return self._unknown_by_code(symbol, section)
-        if self.cubin.header.relocatable:
-            # MAX_STACK_SIZE is 0 there even for a kernel with a frame of 512 bytes (ptxas 13.0).
+        if self.cubin.header.relocatable and any(
+            callee in self.drivers and not _of_driver(self.drivers[callee])
+            for function in reached
+            for callee in (function, *graph.calls.get(function, ()))
+        ):
             return NOT_LINKED
         return "" if stack is not None else "the image does not say"
 
@@ -199,13 +236,20 @@ class _Reader:
         return RECURSION if any(graph.recursive(function) for function in cloned) else ""
 
     def _never_runs(self, name: str, externs: tuple[str, ...]) -> str:
+        if not self.gives_up or not {"vprintf", "__assertfail"}.intersection(externs):
+            return ""
         written_for = {int(number) for number in _WRITTEN_FOR.findall(name)}
-        if not written_for or not self.gives_up or not {"vprintf", "__assertfail"} & set(externs):
+        if not written_for:
             return ""
         if self.cubin.sm // _SM_FAMILY in {number // _SM_FAMILY for number in written_for}:
             return ""
         numbers = ", ".join(f"sm_{number}" for number in sorted(written_for))
         return f"written for {numbers}; on any other target it prints that and stops"
+
+
+def _of_driver(name: str) -> bool:
+    """Whether an undefined function is the driver's; any other one comes with another image."""
+    return name in _DRIVER_FUNCTIONS or name.startswith(SYSCALL_PREFIX)
 
 
 def _triple(words: tuple[int, ...] | None) -> tuple[int, int, int] | None:

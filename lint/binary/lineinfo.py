@@ -45,6 +45,11 @@ class LineTable:
         except BinaryError as error:
             raise BinaryError(error.message, offset=sections.offset[index] + (error.offset or 0)) from error
 
+    @property
+    def empty(self) -> bool:
+        """Whether the image has no line of any function."""
+        return not self._sequences
+
     def chain(self, section: int, offset: int, function: str) -> tuple[SourceLine, ...]:
         """Source lines of the instruction at an offset of a code section, innermost first; () where unknown.
 

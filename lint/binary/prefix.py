@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,11 +29,15 @@ _CUINFO_BYTES = 64
 # What is unpacked at first: the two tables end within a tenth of most images.
 _FIRST_BYTES, _FRONT_SHARE = 1 << 16, 10
 # st_info that ptxas writes: local, global or weak; no type, object, function, section, 13 (of CUDA).
-_INFOS = frozenset(binding << 4 | kind for binding in range(3) for kind in (0, 1, 2, 3, 13))
+_INFOS = bytes(binding << 4 | kind for binding in range(3) for kind in (0, 1, 2, 3, 13))
+_NO_INFO = re.compile(b"[^" + re.escape(_INFOS) + b"]", re.DOTALL)
+# One where a byte of st_info means a function, of st_other a kernel, of the section number a section.
+_FUNCTION = bytes(info & 0xF == elf.STT_FUNC for info in range(256))
+_ENTRY = bytes(other << 8 & elf.STO_CUDA_ENTRY != 0 for other in range(256))
+_NOT_ZERO_BYTE = bytes(value != 0 for value in range(256))
 _STT_SECTION = 3
 _SHN_LORESERVE = 0xFF00
 _NEW_ABI = 8
-_FUNCTION_MASK = 0x100F
 # ptxas' own helpers call nothing; among other functions could be recursion or the target of a pointer.
 _HELPER = b"\0$__internal_"
 
@@ -73,16 +78,13 @@ def _look(front: bytes, header: elf.ElfHeader) -> Glance | bool | None:
     table = _symbol_table(front, start) if start >= 0 else None
     if table is None:
         return None
-    strings = front[elf.HEADER_BYTES : table]
-    if SYSCALL_PREFIX.encode() in strings:
+    if front.find(SYSCALL_PREFIX.encode(), elf.HEADER_BYTES, table) >= 0:
         return False
-    words = _plausible_words(front, table, header.e_shnum)
-    end = table + len(words) * _SYMBOL_BYTES
+    count, kernels, others = _count_symbols(front, table, header.e_shnum)
+    end = table + count * _SYMBOL_BYTES
     if end + _SYMBOL_BYTES > len(front):
         return None
-    kernels = sum(1 for word in words if word & _FUNCTION_MASK == 0x1002 and word >> 16)
-    others = sum(1 for word in words if word & _FUNCTION_MASK == 0x0002 and word >> 16)
-    if others > strings.count(_HELPER) or not kernels:
+    if not kernels or (others and others > front.count(_HELPER, elf.HEADER_BYTES, table)):
         return False
     if header.abi_version < _NEW_ABI:
         toolkit = f"{header.e_version // 10}.{header.e_version % 10}" if header.e_version > 1 else None
@@ -110,11 +112,23 @@ def _symbol_table(front: bytes, start: int) -> int | None:
     return None
 
 
-def _plausible_words(front: bytes, table: int, sections: int) -> list[int]:
-    """st_info, st_other and section of the symbols, up to the first entry that cannot be one."""
-    count = (len(front) - table) // _SYMBOL_BYTES
-    words: list[int] = memoryview(front)[table : table + count * _SYMBOL_BYTES].cast("I")[1::6].tolist()
-    for index, word in enumerate(words):
-        if word & 0xFF not in _INFOS or sections <= word >> 16 < _SHN_LORESERVE:
-            return words[:index]
-    return words
+def _count_symbols(front: bytes, table: int, sections: int) -> tuple[int, int, int]:
+    """Entries up to the first that cannot be one; the kernels and the other functions defined among them.
+
+    Columns of bytes and numbers of one byte a symbol, because a library has two million symbols.
+    """
+    entries = front[table : table + (len(front) - table) // _SYMBOL_BYTES * _SYMBOL_BYTES]
+    infos = entries[4::_SYMBOL_BYTES]
+    strange = _NO_INFO.search(infos)
+    count = strange.start() if strange is not None else len(infos)
+    numbers = array("H", entries)[3 :: _SYMBOL_BYTES // 2][:count]
+    count = next((i for i, n in enumerate(numbers) if sections <= n < _SHN_LORESERVE), count)
+    low, high = (entries[at : count * _SYMBOL_BYTES : _SYMBOL_BYTES] for at in (6, 7))
+    defined = _flags(low, _NOT_ZERO_BYTE) | _flags(high, _NOT_ZERO_BYTE)
+    functions = _flags(infos[:count], _FUNCTION) & defined
+    kernels = functions & _flags(entries[5 : count * _SYMBOL_BYTES : _SYMBOL_BYTES], _ENTRY)
+    return count, kernels.bit_count(), (functions & ~kernels).bit_count()
+
+
+def _flags(column: bytes, table: bytes) -> int:
+    return int.from_bytes(column.translate(table), "little")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from ptxguard.output.progress import progress_bar
 from ptxguard.output.report import Report, deliver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from ptxguard.binary.inventory import Inventory
     from ptxguard.finding import Finding
@@ -35,6 +36,11 @@ _UNIT_MIB = {"kib": 1 / 1024, "mib": 1.0, "gib": 1024.0}
 @click.option("--target", "targets", multiple=True, metavar="SM", help="Read only cubins of it; repeatable.")
 @click.option(
     "--gpu", "gpus", multiple=True, metavar="NAME", help='Price on this card, "RTX 5090"; repeatable.'
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    help="Processes that read images; default: one for each processor.",
 )
 @click.option(
     "--fail-above", metavar="SIZE", help='Fail on price instead: above "256 MiB" on a card asked for.'
@@ -63,7 +69,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     outputs = read_outputs(given)
     bound = _read_size(given["fail_above"])
     gpus = read_gpus(given["gpus"])
-    found = _take_stock(paths, given["targets"], every=given["kernels"] == "all")
+    found = _take_stock(paths, given)
     errors = list(found.errors)
     findings = find_all(found.artifacts, gpus, errors)
     for output in outputs:
@@ -74,15 +80,22 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     ctx.exit(2 if errors else int(failed and may_fail(outputs)))
 
 
-def _take_stock(paths: Sequence[str], targets: Iterable[str], *, every: bool) -> Inventory:
+def _take_stock(paths: Sequence[str], given: dict[str, Any]) -> Inventory:
     from ptxguard.arch import Target
     from ptxguard.binary.image import Wish
     from ptxguard.binary.inventory import inventory
+    from ptxguard.output.scan_json import kernels_json
 
-    names = frozenset(Target.parse(name).name for name in targets)
+    every, as_json = given["kernels"] == "all", given["output_format"] == "json"
+    wish = Wish(
+        every_kernel=every,
+        targets=frozenset(Target.parse(name).name for name in given["targets"]) or None,
+        digest=as_json,
+        encode=kernels_json if every and as_json else None,
+    )
     with progress_bar() as draw:
         tell = None if draw is None else lambda done, what: draw(done, done + 1, what)
-        return inventory(paths, Wish(every_kernel=every, targets=names or None), tell)
+        return inventory(paths, wish, tell, given["jobs"] or os.cpu_count() or 1)
 
 
 def _fails(finding: Finding, level: Severity, bound_mib: float | None) -> bool:

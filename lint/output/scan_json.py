@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ptxguard.binary.demangle import demangle
+from ptxguard.binary.inflate import unpack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image
+    from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image, Syscall
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Finding
 
@@ -30,16 +32,17 @@ def render(
     rest = {
         "summary": [row for artifact in artifacts for row in summary(artifact)],
         "findings": [finding.record() for finding in findings],
-        "errors": [
-            {"path": error.path, "line": error.line, "offset": error.offset, "message": error.message}
-            for error in errors
-        ],
+        "errors": [_error(error) for error in errors],
     }
     yield "], " + _dumps(rest)[1:] + "\n"
 
 
-def _dumps(record: Any) -> str:
-    return json.dumps(record, ensure_ascii=False)
+_dumps = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def _error(error: PtxguardError) -> dict[str, Any]:
+    place = "" if error.offset is None else f"at byte {error.offset:#x}: "
+    return {"path": error.path, "line": error.line, "message": f"{place}{error.message}"}
 
 
 def _artifact(artifact: Artifact) -> Iterator[str]:
@@ -52,10 +55,23 @@ def _artifact(artifact: Artifact) -> Iterator[str]:
     yield _dumps(head)[:-1] + ', "kernels": ['
     first = True
     for image in artifact.images:
-        for kernel in image.kernels:
-            yield ("" if first else ", ") + _dumps(_kernel(kernel, image))
+        text = unpack(image.encoded).decode() if image.encoded else kernels_json(image)
+        if text:
+            yield text if first else f", {text}"
             first = False
     yield "]}"
+
+
+def kernels_json(image: Image) -> str:
+    """The records of an image's kernels, one after another."""
+    place = _dumps({"target": image.target, "image": image.index})[1:-1]
+    return ", ".join([_kernel(kernel, place) for kernel in image.kernels])
+
+
+@lru_cache(maxsize=1 << 13)
+def _names(name: str) -> str:
+    """Both names as the beginning of a record: the same kernels come for one target after another."""
+    return _dumps({"name": name, "demangled": demangle(name)})[:-1]
 
 
 def _image(image: Image) -> dict[str, Any]:
@@ -70,22 +86,25 @@ def _image(image: Image) -> dict[str, Any]:
     }
 
 
-def _kernel(kernel: CubinKernel, image: Image) -> dict[str, Any]:
-    return {
-        "name": kernel.name,
-        "demangled": demangle(kernel.name),
-        "target": image.target,
-        "image": image.index,
-        "registers": kernel.registers,
-        "stack_bytes": kernel.stack_bytes,
-        "stack_known": not kernel.stack_unknown,
-        "cluster_dims": kernel.cluster_dims,
-        "syscalls": [
-            {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
-            for syscall in kernel.syscalls
-        ],
-        "externs": kernel.externs,
-    }
+def _kernel(kernel: CubinKernel, place: str) -> str:
+    """The record of one kernel, put together by hand: libraries have 175,000, most with empty lists."""
+    dims, syscalls = kernel.cluster_dims, kernel.syscalls
+    return (
+        f'{_names(kernel.name)}, {place}, "registers": {_number(kernel.registers)}, '
+        f'"stack_bytes": {_number(kernel.stack_bytes)}, '
+        f'"stack_known": {"false" if kernel.stack_unknown else "true"}, '
+        f'"cluster_dims": {_dumps(dims) if dims else "null"}, '
+        f'"syscalls": {_dumps([_syscall(syscall) for syscall in syscalls]) if syscalls else "[]"}, '
+        f'"externs": {_dumps(kernel.externs) if kernel.externs else "[]"}}}'
+    )
+
+
+def _number(value: int | None) -> str:
+    return "null" if value is None else str(value)
+
+
+def _syscall(syscall: Syscall) -> dict[str, Any]:
+    return {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
 
 
 def _site(site: CallSite) -> dict[str, Any]:

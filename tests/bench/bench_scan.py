@@ -1,23 +1,25 @@
-"""Speed of `scan` beside bare ZSTD decompression of the same entries, and a long run of damaged images.
+"""Speed of `scan` beside bare ZSTD decompression of the same entries.
 
-python tests/bench/bench_scan.py LIBRARY            ratios on one library (transformer_engine_cu13's, say)
-python tests/bench/bench_scan.py --fuzz 20000 FILE  damaged copies of a small cubin or fatbin
+python tests/bench/bench_scan.py LIBRARY          ratios on one library (transformer_engine_cu13's, say)
+python tests/bench/bench_scan.py --tools LIBRARY  what cuobjdump needs beside it
 """
 
 from __future__ import annotations
 
 import argparse
 import mmap
-import random
-import resource
+import os
+import re
+import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
 from ptxguard.arch import SYSCALL_ARCHES
 from ptxguard.binary import Wish, fatbin, inventory
 from ptxguard.binary.cursor import MappedCursor
-from ptxguard.output.scan_json import render
+from ptxguard.output.scan_json import kernels_json, render
 
 
 def entries(path):
@@ -34,10 +36,37 @@ def entries(path):
 
 
 def timed(work):
-    """(wall seconds, CPU seconds) of one call."""
-    wall, cpu = time.perf_counter(), time.process_time()
+    """(wall seconds, CPU seconds of this process and its children) of one call."""
+    wall, before = time.perf_counter(), os.times()
     work()
-    return time.perf_counter() - wall, time.process_time() - cpu
+    return time.perf_counter() - wall, sum(os.times()[:4]) - sum(before[:4])
+
+
+class Memory:
+    """Watches the anonymous memory of this process and its children, 50 times a second (Linux)."""
+
+    def __enter__(self):
+        self.most_kib, self._ended = 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self):
+        while not self._ended.wait(0.02):
+            children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+            self.most_kib = max(self.most_kib, sum(self._anonymous(pid) for pid in ("self", *children)))
+
+    def _anonymous(self, pid):
+        try:
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except OSError:
+            return 0
+        # Pages that a forked child shares with its parent count once: the proportional part of each.
+        return int(re.search(r"^Pss_Anon:\s+(\d+)", text, re.MULTILINE)[1])
 
 
 def unpack_all(chosen):
@@ -50,62 +79,50 @@ def unpack_all(chosen):
         reader.stream_reader(payload).readinto(buffer[: entry.full_bytes])
 
 
-def speed(path, repeat):
+def facts_as_json(path, jobs):
+    """What `scan --kernels all --output-format json` does, less the findings."""
+    with tempfile.TemporaryFile("w", encoding="utf-8") as output:
+        found = inventory(path, Wish(every_kernel=True, encode=kernels_json), jobs=jobs)
+        output.writelines(render(found.artifacts, (), found.errors))
+
+
+def speed(path, repeat, tools):
     """Print the best of some runs of each measurement, and its ratio to decompression."""
     every = entries(path)
     own = [(entry, payload) for entry, payload in every if entry.arch in SYSCALL_ARCHES]
-    targets = frozenset(entry.target for entry, _ in own)
-
-    def facts_as_json():
-        with tempfile.TemporaryFile("w") as output:
-            output.writelines(render(inventory(path, Wish(every_kernel=True)).artifacts, (), ()))
-
+    twelve = Wish(targets=frozenset(entry.target for entry, _ in own), digest=False)
     rows = [
-        ("decompression, sm_12x", lambda: unpack_all(own), None),
-        ("syscalls to kernels, sm_12x", lambda: inventory(path, Wish(targets=targets)), 0),
-        ("decompression, all", lambda: unpack_all(every), None),
-        ("syscalls to kernels, all", lambda: inventory(path), 2),
-        ("facts of all kernels as JSON", facts_as_json, 2),
+        ("decompression, sm_12x", lambda: unpack_all(own), 0),
+        ("decompression, all", lambda: unpack_all(every), 1),
+        ("syscalls to kernels, sm_12x", lambda: inventory(path, twelve), 0),
+        ("syscalls to kernels, all", lambda: inventory(path, Wish(digest=False)), 1),
+        ("the same, 2 processes", lambda: inventory(path, Wish(digest=False), jobs=2), 1),
+        ("facts of all kernels as JSON, 2 processes", lambda: facts_as_json(path, 2), 1),
     ]
-    best = []
-    for name, work, base in rows:
-        wall, cpu = (min(values) for values in zip(*(timed(work) for _ in range(repeat)), strict=True))
-        best.append(cpu)
-        ratio = "" if base is None else f"  {cpu / best[base]:.2f} x decompression (CPU)"
-        print(f"{name:<30} {wall:7.2f} s wall {cpu:7.2f} s CPU{ratio}")
-    print(f"largest resident size {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024} MiB")
+    times = [[] for _ in rows]
+    # Round after round, so that a busy moment of the machine meets all rows alike.
+    for _ in range(repeat):
+        for row, (_, work, _) in zip(times, rows, strict=True):
+            row.append(timed(work))
+    best = [[min(values) for values in zip(*row, strict=True)] for row in times]
+    for (name, _, base), (wall, cpu) in zip(rows, best, strict=True):
+        ratios = f"{wall / best[base][0]:5.2f} x wall {cpu / best[base][1]:5.2f} x CPU"
+        print(f"{name:<42} {wall:7.2f} s wall {cpu:7.2f} s CPU  {ratios}")
+    with Memory() as memory:
+        facts_as_json(path, 2)
+    print(f"anonymous memory of all processes together, the last row: {memory.most_kib >> 10} MiB")
+    if tools:
+        nvidia(path)
 
 
-def fuzz(path, count, seed):
-    """Scan damaged copies; any exception but an entry of the error list ends the run."""
-    chance = random.Random(seed)
-    original = Path(path).read_bytes()
-    failed, silent, slowest = 0, 0, 0.0
-    with tempfile.TemporaryDirectory() as folder:
-        target = Path(folder) / f"damaged{Path(path).suffix}"
-        for _ in range(count):
-            data = bytearray(original)
-            for _ in range(chance.randrange(1, 6)):
-                at = chance.randrange(len(data))
-                width = chance.choice((1, 4, 8))
-                data[at : at + width] = chance.choice(
-                    (
-                        bytes(width),
-                        b"\xff" * width,
-                        chance.randbytes(width),
-                        bytes([data[at] ^ 1 << chance.randrange(8)]),
-                    )
-                )
-            if chance.random() < 0.1:
-                del data[chance.randrange(len(data)) :]
-            target.write_bytes(data)
-            started = time.perf_counter()
-            found = inventory(str(target), Wish(every_kernel=True))
-            slowest = max(slowest, time.perf_counter() - started)
-            failed += bool(found.errors)
-            silent += not (found.errors or found.artifacts)
-    print(f"{count} damaged inputs, {failed} with an error entry, no crash; slowest {slowest * 1000:.0f} ms")
-    print(f"{silent} cut or changed so that nothing says any more that they hold device code")
+def nvidia(path):
+    """What NVIDIA's tools need: the first names no kernel, the second is the only one that does."""
+    search = r"grep -c '__cuda_syscall_\|\.nv\.info\.'"
+    for command in (f"cuobjdump -symbols {path} | wc -l", f"cuobjdump -elf -arch sm_120f {path} | {search}"):
+        started = time.perf_counter()
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+        took = time.perf_counter() - started
+        print(f"{command.replace(path, Path(path).name)}: {took:.1f} s, {done.stdout.strip()} lines")
 
 
 def main():
@@ -113,14 +130,10 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("path")
-    parser.add_argument("--fuzz", type=int, metavar="COUNT")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--tools", action="store_true", help="time cuobjdump too (minutes)")
     given = parser.parse_args()
-    if given.fuzz:
-        fuzz(given.path, given.fuzz, given.seed)
-    else:
-        speed(given.path, given.repeat)
+    speed(given.path, given.repeat, given.tools)
 
 
 if __name__ == "__main__":
