@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ptxguard.model import Analysis
+    from ptxguard.source.trace import Trace
 
 MAX_BYTES = 64 << 20
 _FORMAT = 1
@@ -114,7 +115,7 @@ def _own_folder(folder: Path) -> bool:
     return found.st_uid == os.getuid() and not found.st_mode & 0o022
 
 
-def _load(place: Path) -> tuple[object, Analysis] | None:
+def _load(place: Path) -> tuple[Trace, Analysis] | None:
     try:
         version, trace, found = pickle.loads(place.read_bytes())  # noqa: S301 (the folder is the user's own)
     except Exception:
@@ -135,6 +136,8 @@ def _key(paths: Sequence[str], options: Options) -> str:
         options.cuda_min,
         sorted(options.defines.items(), key=repr),
         options.public,
+        options.exclude,
+        options.force_exclude,
     )
     return hashlib.sha256(repr(asked).encode("utf-8", "surrogatepass")).hexdigest()
 

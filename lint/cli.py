@@ -16,11 +16,13 @@ COMMANDS = {
     "check": "Check CUDA, C++ and PTX source for copies that call the driver.",
     "sites": "List every bulk copy of the source, worth a finding or not.",
     "explain": "Explain a rule.",
+    "baseline": "Write down the findings that a project already knows.",
     "scan": "Scan compiled code, wheels and environments for driver calls.",
     "cost": "Price a stack size or a syscall on every GPU.",
     "probe": "Measure on this machine's card what a form costs.",
     "schema": "Print the JSON schema of the records of check.",
     "lsp": "Serve an editor: findings while typing, hover, repairs, jumps.",
+    "doctor": "Print what is configured and which optional tools are there.",
     "repro": "Write a reproducer and an issue text for a finding.",
 }
 

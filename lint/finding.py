@@ -198,15 +198,14 @@ class Finding:
 
 
 def with_fingerprints(findings: list[Finding]) -> list[Finding]:
-    """Give each finding a fingerprint that survives moved lines and renamed folders.
+    """Give each finding a fingerprint that survives moved lines and renamed files.
 
-    It hashes rule, file name, enclosing function and opcode; equal ones are told apart by their order.
+    It hashes rule, enclosing function and opcode; equal ones are told apart by their order.
     """
     seen: dict[str, int] = {}
     marked = []
     for finding in sorted(findings, key=lambda f: (f.path, f.line, f.column, f.code)):
-        name = finding.path.rsplit("/", 1)[-1]
-        key = "\0".join((finding.code, name, finding.function or "", finding.opcode or finding.message))
+        key = "\0".join((finding.code, finding.function or "", finding.opcode or finding.message))
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         seen[digest] = seen.get(digest, 0) + 1
         marked.append(replace(finding, fingerprint=f"{digest}:{seen[digest]}"))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ptxguard.arch import Target
     from ptxguard.asmnames import DeclaredName
+    from ptxguard.directive import Directive
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
     from ptxguard.helper import HelperCall, Twin
@@ -377,6 +378,7 @@ class Analysis:
         codes: asm statements that deserve a closer look at their operands.
         arch_lists: conditions that list architectures by `==`.
         reported: paths of the files that were asked for, as shown; the others are evidence.
+        directives: comments that speak to ptxguard, in the files that were asked for.
     """
 
     sites: tuple[CopySite, ...]
@@ -384,6 +386,7 @@ class Analysis:
     codes: tuple[AsmCode, ...] = ()
     arch_lists: tuple[ArchList, ...] = ()
     reported: frozenset[str] = frozenset()
+    directives: tuple[Directive, ...] = ()
 
     def other_files(self) -> tuple[SourceFile, ...]:
         """Files of the facts that are no copies, each once."""

@@ -28,6 +28,8 @@ class Options:
     cuda_min: tuple | None
     defines: dict
     public: tuple
+    exclude: tuple
+    force_exclude: bool
 
 
 @dataclass

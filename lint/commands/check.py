@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ptxguard.commands.fixoptions import FixOptions, fix_options
+from ptxguard.commands.livingoptions import Living, config_options, configured, living_options
 from ptxguard.commands.options import analyse_source, read_gpus, read_options, source_options
 from ptxguard.commands.outputoptions import output_options, read_outputs
+from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, write_report
 from ptxguard.output.progress import progress_bar
 from ptxguard.output.report import Report
+from ptxguard.threshold import fails, read_size
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ptxguard.finding import Finding
     from ptxguard.model import Analysis
@@ -37,6 +43,9 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 @click.option("--min-severity", type=_LEVELS, default="note", show_default=True, help="Hide what lies below.")
 @click.option("--exit-zero", is_flag=True, help="Exit 0 also with findings.")
 @fix_options
+@config_options
+@living_options
+@click.option("--stdin-filename", metavar="PATH", help="Check standard input as the text of this file.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Check CUDA, C++ and PTX source for copies that call the driver.
@@ -46,10 +55,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from ptxguard.engine import run_rules, select_rules
     from ptxguard.rule import CheckOptions
 
+    config = configured(ctx, given)
+    overlay = _read_stdin(given)
     fixing = FixOptions.read(given)
     outputs = read_outputs(given)
     rules = select_rules(given["select"], given["ignore"])
-    options = read_options(given["targets"], given["cuda_min"], given["defines"], given["public"])
+    options = read_options(given)
     asked = CheckOptions(
         targets=options.targets,
         targets_named=bool(given["targets"]),
@@ -57,14 +68,18 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         gpus=read_gpus(given["gpus"]),
     )
 
+    living = Living.read(given, config)
+    bound = read_size(given["fail_above"])
+
     def judge(
         overlay: Mapping[str, bytes], progress: Callable[[int, int, str], None] | None = None
     ) -> tuple[Analysis, list[Finding]]:
         analysis = analyse_source(given, options, progress, overlay)
-        return analysis, fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
+        found = fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
+        return analysis, living.keep(found, analysis, rules)
 
     with progress_bar() as progress:
-        analysis, found = judge({}, progress)
+        analysis, found = judge(overlay, progress)
     fixed = fixing.run(judge, analysis, found, options.targets) if fixing.wanted else None
     if fixed is not None:
         if fixing.instead_of_report:
@@ -85,7 +100,32 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     write_report(report, outputs, given["color"])
     for error in report.errors:
         click.echo(f"ptxguard: {error}", err=True)
+    for remark in (*living.remarks(), *(statistics(found) if given["statistics"] else ())):
+        click.echo(f"ptxguard: {remark}", err=True)
     worst = Severity[given["fail_on"].upper()]
-    failed = any(finding.severity >= worst for finding in found)
+    failed = any(fails(finding, worst, bound) for finding in found)
     failed = failed and not given["exit_zero"] and may_fail(outputs)
     ctx.exit(2 if report.errors else int(failed))
+
+
+def _read_stdin(given: dict[str, Any]) -> dict[str, bytes]:
+    """Standard input as the text of a file that is there, which is then the path that is checked.
+
+    Raises:
+        ConfigError: paths are named too, or fixes are asked for.
+    """
+    name = given["stdin_filename"]
+    if name is None:
+        if not given["paths"]:
+            raise click.UsageError("name a file or a folder, or --stdin-filename")
+        return {}
+    if given["paths"] or given["fix"] or given["fix_only"]:
+        raise ConfigError("--stdin-filename goes with neither paths nor --fix")
+    given["paths"] = (name,)
+    return {os.path.realpath(name): sys.stdin.buffer.read()}
+
+
+def statistics(findings: Iterable[Finding]) -> list[str]:
+    """How many findings each rule has, most first."""
+    counts = Counter((finding.code, finding.rule) for finding in findings)
+    return [f"{count:5}  {code}  {rule}" for (code, rule), count in counts.most_common()]

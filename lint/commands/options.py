@@ -37,7 +37,7 @@ _READING = (
 
 def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator: the arguments and options of every command that reads source."""
-    paths = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+    paths = click.argument("paths", nargs=-1, metavar="PATH...")
     for option in reversed(_READING):
         command = option(command)
     return paths(judging_options(command))
@@ -50,9 +50,7 @@ def judging_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def read_options(
-    targets: Iterable[str], cuda_min: str | None, defines: Iterable[str], public: Iterable[str]
-) -> Options:
+def read_options(given: Mapping[str, Any]) -> Options:
     """The analysis options as the user named them; the contract's default targets where none is named.
 
     Raises:
@@ -61,11 +59,13 @@ def read_options(
     from ptxguard.source.analyse import Options  # the parsers are imported by commands that parse
 
     return Options(
-        targets=tuple(dict.fromkeys(Target.parse(name) for name in targets))
+        targets=tuple(dict.fromkeys(Target.parse(name) for name in given["targets"]))
         or tuple(Target.parse(name) for name in DEFAULT_TARGETS),
-        cuda_min=_read_version(cuda_min) if cuda_min is not None else None,
-        defines=dict(_read_macro(text) for text in defines),
-        public=tuple(public),
+        cuda_min=_read_version(given["cuda_min"]) if given["cuda_min"] is not None else None,
+        defines=dict(_read_macro(text) for text in given["defines"]),
+        public=tuple(given["public"]),
+        exclude=tuple(given["exclude"]),
+        force_exclude=given["force_exclude"],
     )
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ptxguard.commands.livingoptions import config_options, configured
 from ptxguard.commands.options import analyse_source, read_options, source_options
 from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.output.progress import progress_bar
@@ -15,6 +16,7 @@ from ptxguard.output.sites import render_json, render_text
 
 @click.command()
 @source_options
+@config_options
 @output_options(("text", "json"))
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -23,7 +25,10 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     Exit status: 0, or 2 where the job could not be done.
     """
     outputs = read_outputs(given)
-    options = read_options(given["targets"], given["cuda_min"], given["defines"], given["public"])
+    configured(ctx, given)
+    if not given["paths"]:
+        raise click.UsageError("name a file or a folder")
+    options = read_options(given)
     with progress_bar() as progress:
         analysis = analyse_source(given, options, progress)
     report = Report(sites=analysis.sites, errors=analysis.errors)

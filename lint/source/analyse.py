@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.errors import PtxguardError
+from ptxguard.globs import matches
 from ptxguard.model import Analysis
 from ptxguard.source.candidates import asm_words, wants_parsing
 from ptxguard.source.tree import read_tree
@@ -28,12 +29,22 @@ class Options:
         cuda_min: oldest toolkit that the project supports; None means the first that knows each target.
         defines: `-D NAME[=VALUE]`.
         public: globs of headers that have callers outside of the tree.
+        exclude: globs of files that are evidence only, unless they are named.
+        force_exclude: whether they are that although they are named.
     """
 
     targets: tuple[Target, ...] = tuple(Target.parse(name) for name in DEFAULT_TARGETS)
     cuda_min: tuple[int, int] | None = None
     defines: Mapping[str, str | None] = field(default_factory=dict)
     public: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    force_exclude: bool = False
+
+    def leaves_out(self, file: TreeFile) -> bool:
+        """Whether a file is excluded."""
+        if not self.exclude or (file.named and not self.force_exclude):
+            return False
+        return matches(file.shown, self.exclude)
 
 
 def analyse(
@@ -54,7 +65,7 @@ def analyse_tree(
 ) -> tuple[Analysis, Project | None]:
     """As `analyse`, with the project that the answer rests on; None where no file had to be parsed."""
     errors = list(tree.errors)
-    files = list(_candidates(tree, errors))
+    files = list(_candidates(tree, options, errors))
     found, project = Analysis(()), None
     if files:
         from ptxguard.source.project import Project  # most files that a hook is given need no parser
@@ -63,14 +74,16 @@ def analyse_tree(
         project = Project(tree, options.defines)
         found = survey(project, files, options, progress)
     told = sorted({*errors, *found.errors}, key=lambda e: (e.path or "", e.line or 0, e.column or 0))
-    reported = frozenset(file.shown for file in tree.reported())
+    reported = frozenset(file.shown for file in tree.reported() if not options.leaves_out(file))
     return replace(found, errors=tuple(told), reported=reported), project
 
 
-def _candidates(tree: Tree, errors: list[PtxguardError]) -> Iterator[TreeFile]:
+def _candidates(tree: Tree, options: Options, errors: list[PtxguardError]) -> Iterator[TreeFile]:
     """Files asked about that have to be parsed; those that cannot be read become errors."""
     keywords = [word.encode() for word in asm_words(tree.files)]
     for file in tree.reported():
+        if options.leaves_out(file):
+            continue
         try:
             if wants_parsing(file, file.data(), keywords):
                 yield file

@@ -6,6 +6,7 @@ import contextlib
 import re
 from typing import TYPE_CHECKING
 
+from ptxguard.directive import MARKS
 from ptxguard.errors import PtxguardError
 from ptxguard.source.tree import CPP_ENDINGS, PYTHON_ENDINGS, TEMPLATE_ENDINGS
 
@@ -51,6 +52,8 @@ _ENUMERATOR = re.compile(rb"([^\W\d]\w*)\s*=")
 
 def wants_parsing(file: TreeFile, data: bytes, keywords: Iterable[bytes]) -> bool:
     """Whether a file that is asked about can hold anything to report: asm, wrappers, lists, broken text."""
+    if may_hold_directives(data):
+        return True
     if file.ending in PYTHON_ENDINGS:
         return COPY_WORD in data
     if file.ending not in _CODE_ENDINGS and not _looks_like_code(data):
@@ -69,6 +72,11 @@ def _looks_like_code(data: bytes) -> bool:
     wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     marks = (b"__device__", b"__global__", COPY_WORD, b".address_size")
     return wide or any(mark in data for mark in marks)
+
+
+def may_hold_directives(data: bytes) -> bool:
+    """Whether a file can speak to ptxguard in its comments."""
+    return any(mark in data for mark in MARKS)
 
 
 def asm_words(files: Iterable[TreeFile]) -> frozenset[str]:

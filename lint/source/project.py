@@ -71,6 +71,7 @@ class Project:
     _owner: dict[CppFile, TreeFile] = field(default_factory=dict, repr=False)
     _words: dict[str, list[CppFile]] = field(default_factory=dict, repr=False)
     _constants: set[str] = field(default_factory=set, repr=False)
+    _looked: set[TreeFile] = field(default_factory=set, repr=False)
     _unreadable: dict[TreeFile, PtxguardError] = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -176,9 +177,13 @@ class Project:
             commits=tuple((*key, commit) for key, commit in builds.commits.items()) if builds else (),
         )
 
+    def looked_into(self, file: TreeFile) -> None:
+        """Note that the text of a file was read for an answer without being asked for its units."""
+        self._looked.add(file)
+
     def _is_used(self, file: TreeFile) -> bool:
         followed = file.ending in PYTHON_ENDINGS and "python" in self.__dict__
-        return followed or file in self._cpp or file.ending == ".ptx"
+        return followed or file in self._cpp or file in self._looked or file.ending == ".ptx"
 
     # Macros ---------------------------------------------------------------------------------------
 

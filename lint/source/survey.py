@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ptxguard.errors import ParseError, PtxguardError
 from ptxguard.model import Analysis
 from ptxguard.source import archlists, candidates
+from ptxguard.source.directives import directives_of
 from ptxguard.source.project import Project, check_text
 from ptxguard.source.sites import SiteFinder
 from ptxguard.source.tree import PYTHON_ENDINGS
@@ -14,6 +15,7 @@ from ptxguard.source.tree import PYTHON_ENDINGS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ptxguard.directive import Directive
     from ptxguard.model import ArchList, CopySite
     from ptxguard.source.analyse import Options
     from ptxguard.source.tree import TreeFile
@@ -40,12 +42,15 @@ def survey(
     finder = SiteFinder(project, options.targets, options.cuda_min, options.public)
     sites: list[CopySite] = []
     lists: list[ArchList] = []
+    directives: list[Directive] = []
     for number, file in enumerate(files):
         if progress is not None:
             progress(number, len(files), file.shown)
         try:
             sites.extend(_sites_of(file, project, finder, errors))
             lists.extend(_arch_lists_of(file, project, finder))
+            if candidates.may_hold_directives(file.data()):
+                directives.extend(directives_of(file, project))
         except PtxguardError as error:
             errors.append(error)
         except RecursionError:
@@ -58,7 +63,9 @@ def survey(
         progress(len(files), len(files), "")
     errors.extend(finder.errors)
     sites.sort(key=lambda site: (site.span.path, site.span.line, site.span.column, site.copy.opcode))
-    return Analysis(tuple(sites), tuple(errors), tuple(finder.codes), tuple(lists))
+    return Analysis(
+        tuple(sites), tuple(errors), tuple(finder.codes), tuple(lists), directives=tuple(directives)
+    )
 
 
 def _sites_of(
@@ -68,7 +75,7 @@ def _sites_of(
     if file.ending == ".ptx":
         return finder.of_ptx(file)
     if file.ending in PYTHON_ENDINGS:
-        return finder.of_python(file)
+        return finder.of_python(file) if candidates.COPY_WORD in data else []
     keyword = any(word.encode() in data for word in project.asm_keywords)
     wrapped = candidates.uses_wrappers(data)
     if keyword and len(data) > MAX_ASM_BYTES:

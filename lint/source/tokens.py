@@ -134,6 +134,7 @@ _PIECE = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _SKIP, _LOOK = -1, -2
+COMMENT = _SKIP  # in a skeleton
 _FIRST: dict[str, int] = dict.fromkeys("{}()[];:,<>?~!+-*%&|^=@", PUNCT) | dict.fromkeys("0123456789", NUMBER)
 _FIRST |= dict.fromkeys("\n\r\f\v\\", _SKIP) | dict.fromkeys(" \t/.#uUL\"'", _LOOK)
 

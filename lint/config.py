@@ -1,0 +1,144 @@
+"""Reads the nearest `ptxguard.toml` or `[tool.ptxguard]` of `pyproject.toml`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ptxguard.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# Key of the file -> what it has to be.
+_TEXT, _TEXTS, _BOOLEAN, _TEXTS_BY_GLOB, _TEXT_BY_CODE = "text", "list", "boolean", "globs", "codes"
+KEYS = {
+    "targets": _TEXTS,
+    "cuda-min": _TEXT,
+    "defines": _TEXTS,
+    "public": _TEXTS,
+    "exclude": _TEXTS,
+    "force-exclude": _BOOLEAN,
+    "select": _TEXTS,
+    "ignore": _TEXTS,
+    "per-file-ignores": _TEXTS_BY_GLOB,
+    "severity": _TEXT_BY_CODE,
+    "gpu": _TEXTS,
+    "fail-on": _TEXT,
+    "fail-above": _TEXT,
+    "min-severity": _TEXT,
+    "min-confidence": _TEXT,
+    "baseline": _TEXT,
+    "cache-dir": _TEXT,
+}
+_NAMES = ("ptxguard.toml", "pyproject.toml")
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a file says.
+
+    Attributes:
+        path: the file, or None where there is none.
+        values: key of `KEYS` -> value of its kind.
+    """
+
+    path: str | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def paths(self, key: str) -> tuple[str, ...]:
+        """Globs or paths of a key, seen from the working directory."""
+        return tuple(self.placed(text) for text in self.values.get(key, ()))
+
+    def placed(self, text: str) -> str:
+        """A glob or path of the file, seen from the working directory; a bare name means any place."""
+        if self.path is None or text.startswith(("*", "/")) or "/" not in text.rstrip("/"):
+            return text
+        return self.file(text)
+
+    def file(self, text: str) -> str:
+        """A file or folder that the file names, seen from the working directory."""
+        folder = Path(self.path).resolve().parent if self.path is not None else Path.cwd()
+        return os.path.relpath(folder / text).replace(os.sep, "/")
+
+
+def find_config(named: str | None = None, start: Path | None = None) -> Config:
+    """The configuration that holds for a folder.
+
+    Args:
+        named: a file that the user names instead; its `[tool.ptxguard]` or its top level is read.
+        start: where to begin; None is the working directory.
+
+    Raises:
+        ConfigError: a file is no TOML, or holds a key or a value that is not known.
+    """
+    if named is not None:
+        table = _read(Path(named))
+        section = table.get("tool", {}).get("ptxguard", {}) if "tool" in table else table
+        return Config(named, _checked(section, named))
+    folder = (start or Path.cwd()).resolve()
+    for place in (folder, *folder.parents):
+        for name in _NAMES:
+            path = place / name
+            if not path.is_file():
+                continue
+            table = _read(path)
+            section = table.get("tool", {}).get("ptxguard") if name == "pyproject.toml" else table
+            if section is not None:
+                shown = os.path.relpath(path).replace(os.sep, "/")
+                return Config(shown, _checked(section, shown))
+    return Config()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror or error}", path=str(path)) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"is no TOML: {error}", path=str(path)) from None
+
+
+def _checked(section: object, path: str) -> dict[str, Any]:
+    if not isinstance(section, dict):
+        raise ConfigError("[tool.ptxguard] is no table", path=path)
+    for key, value in section.items():
+        kind = KEYS.get(key)
+        if kind is None:
+            raise ConfigError(f"unknown key {key!r}; {_suggestion(key)}", path=path)
+        if not _FITS[kind](value):
+            raise ConfigError(f"{key} wants {_WANTED[kind]}, not {value!r}", path=path)
+    return section
+
+
+def _suggestion(key: str) -> str:
+    near = difflib.get_close_matches(key.replace("_", "-"), KEYS, n=1, cutoff=0.6)
+    return f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(KEYS)}"
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_FITS: dict[str, Callable[[object], bool]] = {
+    _TEXT: _is_text,
+    _TEXTS: _are_texts,
+    _BOOLEAN: lambda value: isinstance(value, bool),
+    _TEXTS_BY_GLOB: lambda value: isinstance(value, dict) and all(map(_are_texts, value.values())),
+    _TEXT_BY_CODE: lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
+}
+_WANTED = {
+    _TEXT: "a text in quotes",
+    _TEXTS: "a list of texts",
+    _BOOLEAN: "true or false",
+    _TEXTS_BY_GLOB: 'a table of lists, "glob" = ["CODE"]',
+    _TEXT_BY_CODE: 'a table, CODE = "error", "warning", "note" or "off"',
+}
