@@ -22,8 +22,8 @@ COMMANDS = {
     "cost": "Price a stack size or a syscall on every GPU.",
     "probe": "Measure on this machine's card what a form costs.",
     "schema": "Print the JSON schema of the records of check.",
-    "doctor": "Print what is configured and which optional tools are there.",
     "lsp": "Serve an editor: findings while typing, hover, repairs, jumps.",
+    "doctor": "Print what is configured and which optional tools are there.",
     "repro": "Write a reproducer and an issue text for a finding.",
 }
 

@@ -246,6 +246,24 @@ def test_columns_are_utf16_units_and_broken_text_is_told(tmp_path):
     round_trip(tmp_path, steps)
 
 
+def test_comments_and_configuration_count(tmp_path):
+    source = tmp_path / "k.cu"
+    text = kernel(copy("s", "b"))
+    source.write_text(text, "utf-8")
+    (tmp_path / "ptxguard.toml").write_text('[severity]\nTMA001 = "note"\n', "utf-8")
+
+    async def steps(editor, _):
+        editor.open(source)
+        (found,) = await editor.diagnostics(source, 1)
+        assert found.severity == types.DiagnosticSeverity.Information
+        comment = "  // ptxguard: ignore[TMA001] measured, stays\n"
+        at = text.index("  asm volatile")
+        editor.edit(source, text[:at] + comment + text[at:])
+        assert await editor.diagnostics(source, 2) == []
+
+    round_trip(tmp_path, steps)
+
+
 def test_without_the_extra_the_command_says_what_to_install(monkeypatch):
     from click.testing import CliRunner
 

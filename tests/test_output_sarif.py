@@ -249,3 +249,13 @@ def test_the_official_schema_accepts_it():
     error = ParseError("holds NUL bytes", path="b.cu")
     for rendered in (samples(), report(errors=[error]), report(finding(fix=fix(text="")))):
         jsonschema.validate(document(rendered), schema)
+
+
+def test_sarif_tools_reads_it(tmp_path):
+    loader = pytest.importorskip("sarif.loader", reason="sarif-tools is not installed")
+    path = tmp_path / "out.sarif"
+    path.write_text("".join(sarif.render(samples())), "utf-8")
+    read = loader.load_sarif_file(str(path))
+    assert read.get_distinct_tool_names() == ["ptxguard"]
+    records = [(record["Code"], record["Severity"], record["Line"]) for record in read.get_records()]
+    assert records == [("TMA001", "error", 45), ("TMA002", "note", 13)]

@@ -26,6 +26,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     """
     outputs = read_outputs(given)
     configured(ctx, given)
+    if not given["paths"]:
+        raise click.UsageError("name a file or a folder")
     options = read_options(given)
     with progress_bar() as progress:
         analysis = analyse_source(given, options, progress)

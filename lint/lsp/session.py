@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ptxguard.engine import all_rules, run_rules
+from ptxguard.engine import run_rules
 from ptxguard.location import SourceFile
 from ptxguard.output.report import Report
 from ptxguard.source.analyse import analyse
 from ptxguard.source.tree import shown_path
-from ptxguard.suppress import suppress
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from ptxguard.rule import CheckOptions
+    from ptxguard.finding import Finding
+    from ptxguard.model import Analysis
+    from ptxguard.rule import CheckOptions, Rule
     from ptxguard.source.analyse import Options
 
 
@@ -28,10 +29,14 @@ class Settings:
     Attributes:
         options: of the analysis.
         asked: of the rules.
+        rules: those that are run.
+        keep: takes away what comments suppress and the configuration does not want.
     """
 
     options: Options
     asked: CheckOptions
+    rules: tuple[Rule, ...]
+    keep: Callable[[Sequence[Finding], Analysis], list[Finding]]
 
 
 class Session:
@@ -77,12 +82,10 @@ class Session:
     def _report(self, path: str, texts: Mapping[str, str]) -> Report:
         overlay = {real: text.encode("utf-8", "surrogatepass") for real, text in texts.items()}
         analysis = analyse([path], self.settings.options, overlay=overlay)
+        found = run_rules(analysis, self.settings.rules, self.settings.asked)
         unsaved = tuple(SourceFile(shown_path(real), text) for real, text in texts.items())
-        rules = all_rules()
-        found = run_rules(analysis, rules, self.settings.asked)
-        kept = suppress(found, analysis.directives, [rule.meta.code for rule in rules])
         return Report(
-            findings=tuple(kept.findings),
+            findings=tuple(self.settings.keep(found, analysis)),
             sites=analysis.sites,
             errors=analysis.errors,
             targets=tuple(target.name for target in self.settings.options.targets),

@@ -30,7 +30,7 @@ def _of_finding(finding: Finding) -> dict[str, Any]:
     return {
         "description": finding.message,
         "check_name": finding.code,
-        "fingerprint": _digest(finding.path, finding.fingerprint),
+        "fingerprint": _digest(finding.fingerprint),
         "severity": _SEVERITY[finding.severity],
         "location": {"path": finding.path, "lines": {"begin": finding.line, "end": finding.end_line}},
     }
