@@ -120,6 +120,28 @@ def test_code_inside_a_string_is_not_guarded(tmp_path):
     assert (tmp_path / "make.cc").read_text() == made
 
 
+FATAL = 'find_package(CUDAToolkit REQUIRED)\nif (CUDAToolkit_VERSION VERSION_LESS {})\n  message(FATAL_ERROR "no")\nendif()\n'
+
+
+@pytest.mark.parametrize(
+    ("cmake", "said"),
+    [
+        (FATAL.format("12.1"), "CMakeLists.txt:2 accepts CUDA 12.1, which lacks shared::cta"),
+        (FATAL.format('"12.4.1"'), "CMakeLists.txt:2 accepts CUDA 12.4"),
+        ("find_package(CUDAToolkit 12.0 REQUIRED)\n", "CMakeLists.txt:1 accepts CUDA 12.0"),
+        (FATAL.format("12.8"), ""),
+        (FATAL.format("12.1").replace("FATAL_ERROR", "STATUS"), ""),
+        (FATAL.format("12.1") + "find_package(CUDAToolkit 12.9)\n", ""),
+    ],
+)
+def test_a_minimum_of_the_build_files_is_asked_about(cmake, said, tmp_path):
+    write(tmp_path, {"a.cu": LOCAL, "CMakeLists.txt": cmake})
+    ran = check(tmp_path, "--diff")
+    assert said in ran.err
+    assert ("--cuda-min" in ran.err) is bool(said)
+    assert "--cuda-min" not in check(tmp_path, "--diff", "--cuda-min", "12.8").err
+
+
 @pytest.mark.ptxas
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")
 def test_nvcc_takes_it(tmp_path):

@@ -64,7 +64,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     with progress_bar() as progress:
         analysis, found = judge({}, progress)
-    fixed = fixing.run(judge, analysis, found, options.targets) if fixing.wanted else None
+    fixed = fixing.run(judge, analysis, found, given["paths"], options) if fixing.wanted else None
     if fixed is not None:
         if fixing.instead_of_report:
             fixed.finish(ctx, given["output_file"], diff=fixing.diff)
