@@ -92,6 +92,14 @@ def test_a_macro_that_is_there_is_used_again(tmp_path):
     assert twice == more.replace("shared::cluster.global", 'shared::" TMA_LOAD_SPACE ".global')
 
 
+@pytest.mark.parametrize("test", ["__CUDA_ARCH__ >= 1200", "CUDA_VERSION >= 12080 && __CUDA_ARCH__ >= 1200"])
+def test_a_macro_that_asks_for_the_target_is_not_used(test, tmp_path):
+    macro = f'#if {test}\n#define WINDOW "cta"\n#else\n#define WINDOW "cluster"\n#endif\n'
+    after = fix(tmp_path, {"a.cuh": macro + LOCAL}, *OLD)["a.cuh"].decode()
+    assert '" TMA_LOAD_SPACE "' in after
+    assert '" WINDOW "' not in after
+
+
 def test_two_files_of_one_unit_may_both_define_it(tmp_path):
     helper = HEADER.replace("ACME_KERNEL void load(", "ACME_KERNEL void other(")
     files = {
