@@ -181,6 +181,36 @@ def judge(builds: Builds, paths: Sequence[str], targets: Iterable[Target]) -> Bu
     return BuildVerdict("others", f"the build names {names} only", evidence)
 
 
+def ships_ptx(
+    builds: Builds, paths: Sequence[str], virtual: Iterable[str], targets: Iterable[Target]
+) -> BuildVerdict | None:
+    """The build lines that ship PTX for one of some virtual architectures, and what the driver makes of it.
+
+    None where there are none, or where the build ships a cubin for each of the targets: that comes first.
+    """
+    wanted = set(virtual)
+    built = tuple(dict.fromkeys(one for path in paths for one in builds.targets_of(path)))
+    shipped = [
+        one
+        for one in built
+        if one.kind == "ptx" and not one.target.suffix and f"compute_{one.target.number}" in wanted
+    ]
+    cubins = [one.target for one in built if one.kind != "ptx"]
+    if not shipped or all(any(_loads(cubin, target.number) for cubin in cubins) for target in targets):
+        return None
+    names = ", ".join(dict.fromkeys(f"compute_{one.target.number}" for one in shipped))
+    evidence = tuple(dict.fromkeys(one.evidence for one in shipped))
+    targets = tuple(dict.fromkeys(one.target for one in shipped))
+    return BuildVerdict("ptx", f"the build ships PTX for {names}", evidence, targets)
+
+
+def _loads(cubin: Target, number: int) -> bool:
+    """Whether a card takes a cubin: of its own number, or of an older one of its generation without `a`."""
+    if cubin.suffix == "a":
+        return cubin.number == number
+    return cubin.number // 10 == number // 10 and cubin.number <= number
+
+
 def _reaches(written: Target, number: int) -> bool:
     """Whether the driver compiles PTX for a target that is not its own (PTX ISA, ".target").
 

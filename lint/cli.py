@@ -19,6 +19,7 @@ COMMANDS = {
     "scan": "Scan compiled code, wheels and environments for driver calls.",
     "cost": "Price a stack size or a syscall on every GPU.",
     "probe": "Measure on this machine's card what a form costs.",
+    "schema": "Print the JSON schema of the records of check.",
     "repro": "Write a reproducer and an issue text for a finding.",
 }
 

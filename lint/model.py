@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target
+    from ptxguard.asmnames import DeclaredName
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Evidence, KernelPlace
     from ptxguard.helper import HelperCall, Twin
@@ -261,6 +262,8 @@ class CopySite:
         asm: the statement around it, for C++; else None.
         calls: calls of the helper around it, for a copy that may become a syscall.
         twin: what those calls could call instead, or None.
+        jit: virtual arch -> compiled or unknown, for a copy that no target compiles directly but that
+            survives in PTX for older targets, which the driver compiles for them.
     """
 
     span: Span
@@ -284,9 +287,11 @@ class CopySite:
     asm: AsmText | None = None
     calls: tuple[HelperCall, ...] = ()
     twin: Twin | None = None
+    jit: dict[str, str] = field(default_factory=dict)
 
     def record(self) -> dict[str, Any]:
-        """The JSON form of `ptxguard sites`."""
+        """The JSON form of `ptxguard sites`; `jit` stands there only where it says something."""
+        survives = {"jit": self.jit} if self.jit else {}
         return {
             "path": self.span.path,
             "line": self.span.line,
@@ -299,6 +304,7 @@ class CopySite:
             "function": self.function,
             "targets": self.targets,
             "on_target": self.on_target,
+            **survives,
             "cluster": self.cluster.record(),
             "address": self.address.record(),
         }
@@ -316,6 +322,8 @@ class AsmCode:
         function: qualified name of the enclosing function or macro, or None.
         targets: target name -> compiled, excluded or unknown (what the guards say).
         evidence: guards and macros.
+        names: labels, registers and variables that it declares outside of braces.
+        in_kernel: whether the enclosing function is `__global__`.
     """
 
     template: JoinedText
@@ -325,6 +333,8 @@ class AsmCode:
     function: str | None
     targets: dict[str, str]
     evidence: tuple[Evidence, ...] = ()
+    names: tuple[DeclaredName, ...] = ()
+    in_kernel: bool = False
 
     def bound(self, placeholder: str) -> AsmArgument | None:
         """The operand that `%0` or `%[name]` means; None where there is none."""

@@ -223,9 +223,19 @@ def one_note(findings: Sequence[Finding]) -> Finding:
 
 def finding_in(code: AsmCode, instruction: Instruction, meta: RuleMeta, case: Case, message: str) -> Finding:
     """A finding at an instruction of an asm statement."""
-    pieces = code.template.spans(instruction.start, instruction.mnemonic_end)
+    return replace(
+        finding_between(code, (instruction.start, instruction.mnemonic_end), meta, case, message),
+        opcode=instruction.opcode,
+    )
+
+
+def finding_between(
+    code: AsmCode, place: tuple[int, int], meta: RuleMeta, case: Case, message: str
+) -> Finding:
+    """A finding at some characters of an asm statement's text: offsets of the first and behind the last."""
+    pieces = code.template.spans(*place)
     first, last = pieces[0], pieces[-1]
-    here = Evidence("asm", first.path, first.line, instruction.opcode)
+    here = Evidence("asm", first.path, first.line, code.template.text[slice(*place)])
     return Finding(
         code=meta.code,
         rule=meta.name,
@@ -237,7 +247,6 @@ def finding_in(code: AsmCode, instruction: Instruction, meta: RuleMeta, case: Ca
         end_line=last.end_position[0],
         end_column=last.end_position[1],
         message=message,
-        opcode=instruction.opcode,
         function=code.function,
         targets=dict(code.targets),
         evidence=(here, *code.evidence),

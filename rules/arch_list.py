@@ -40,7 +40,7 @@ NAMED_TARGET = Case("the user names the missed target", Severity.WARNING, Confid
 BUILT_TARGET = Case(
     "a build file of the project names the missed target", Severity.WARNING, Confidence.MEDIUM
 )
-DEFAULT_TARGET = Case("only the default targets suggest it", Severity.NOTE, Confidence.LOW)
+DEFAULT_TARGET = Case("one of the default targets is missed", Severity.WARNING, Confidence.LOW)
 
 META = RuleMeta(
     code="ARCH001",
@@ -115,7 +115,7 @@ EXAMPLES = (
     ),
     Example(
         title="only the default targets: sm_121 beside sm_120",
-        source=_LIST.replace("MARK", "  // !ARCH001 note"),
+        source=_LIST.replace("MARK", "  // !ARCH001 warning"),
     ),
     Example(
         title="a range instead of a list: silent",

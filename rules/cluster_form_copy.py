@@ -175,12 +175,13 @@ def _finding(
         finding = replace(finding, fix=destination_fix(site, case.fix, options.cuda_min))
     guarded = options if needs_guard(options.cuda_min) and site.kind != "ptx" else None
     switch = switch_words(site)
-    advice = f"{_advice(site, case, guarded)}{f'; {switch}' if switch else ''}"
-    finding = replace(finding, message=f"{fact}; {advice}")
+    told = f"{advice(site, case, guarded)}{f'; {switch}' if switch else ''}"
+    finding = replace(finding, message=f"{fact}; {told}")
     return weighed_by_build(finding, site, options)
 
 
-def _advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
+def advice(site: CopySite, case: Case, guarded: CheckOptions | None) -> str:
+    """What to do about a copy, and why; `guarded` where a guard on the toolkit is needed."""
     if case is PEER:
         return "its destination is a peer's memory, so the call is needed and the copy must stay as it is"
     if case is LOCAL_PEER_MBARRIER:
@@ -361,8 +362,8 @@ __device__ inline void pull_twice(uint32_t dst, const float4* from, uint32_t bar
         claims=(Claim("sm_120a"),),
     ),
     Example(
-        title="not compiled for sm_12x: silent",
-        source=_guarded("#if __CUDA_ARCH__ < 1200", ""),
+        title="compiled for sm_90a alone, whose PTX no other card takes: silent",
+        source=_guarded("#ifdef __CUDA_ARCH_FEAT_SM90_ALL", ""),
         claims=(Claim("sm_120a"),),
     ),
     Example(

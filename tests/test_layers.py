@@ -24,7 +24,7 @@ LAYERS = (
     ("memory",),
     ("pytest_plugin",),
     ("forms",),
-    ("semantics",),
+    ("semantics", "asmnames"),
     ("flags",),
     ("cmake",),
     ("builds",),

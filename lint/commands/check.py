@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ptxguard.commands.fixoptions import FixOptions, fix_options
 from ptxguard.commands.options import analyse_source, read_options, source_options
+from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.finding import Severity
+from ptxguard.output.formats import may_fail, write_report
 from ptxguard.output.progress import progress_bar
-from ptxguard.output.report import Report, deliver
-from ptxguard.output.style import Style, wants_color
+from ptxguard.output.report import Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ptxguard.finding import Finding
     from ptxguard.memcost import Gpu
@@ -26,6 +26,7 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 
 @click.command()
 @source_options
+@output_options()
 @click.option("--select", multiple=True, metavar="CODE", help="Only rules whose code begins so; repeatable.")
 @click.option("--ignore", multiple=True, metavar="CODE", help="Not these rules; repeatable.")
 @click.option(
@@ -47,6 +48,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     from ptxguard.rule import CheckOptions
 
     fixing = FixOptions.read(given)
+    outputs = read_outputs(given)
     rules = select_rules(given["select"], given["ignore"])
     options = read_options(given["targets"], given["cuda_min"], given["defines"], given["public"])
     asked = CheckOptions(
@@ -67,7 +69,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     fixed = fixing.run(judge, analysis, found, given["paths"], options) if fixing.wanted else None
     if fixed is not None:
         if fixing.instead_of_report:
-            fixed.finish(ctx, given["output_file"], diff=fixing.diff)
+            fixed.finish(ctx, outputs[0].file, diff=fixing.diff)
         analysis, found = fixed.analysis, fixed.findings
     lowest = Severity[given["min_severity"].upper()]
     shown = tuple(finding for finding in found if finding.severity >= lowest)
@@ -79,14 +81,14 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         targets=tuple(target.name for target in options.targets),
         files=analysis.other_files(),
         fixed=fixed.count if fixed is not None else 0,
+        targets_named=asked.targets_named,
     )
-    deliver(
-        _rendered(report, given["output_format"], given["color"], given["output_file"]), given["output_file"]
-    )
+    write_report(report, outputs, given["color"])
     for error in report.errors:
         click.echo(f"ptxguard: {error}", err=True)
     worst = Severity[given["fail_on"].upper()]
-    failed = any(finding.severity >= worst for finding in found) and not given["exit_zero"]
+    failed = any(finding.severity >= worst for finding in found)
+    failed = failed and not given["exit_zero"] and may_fail(outputs)
     ctx.exit(2 if report.errors else int(failed))
 
 
@@ -94,13 +96,3 @@ def _read_gpus(names: Iterable[str]) -> tuple[Gpu, ...]:
     from ptxguard.memcost import DEFAULT_GPUS, find_gpu
 
     return tuple(dict.fromkeys(find_gpu(name) for name in tuple(names) or DEFAULT_GPUS))
-
-
-def _rendered(report: Report, output_format: str, color: str, output_file: str | None) -> Iterator[str]:
-    if output_format == "json":
-        from ptxguard.output import json
-
-        return json.render(report)
-    from ptxguard.output import text
-
-    return text.render(report, Style(wants_color(color, sys.stdout, to_file=output_file is not None)))

@@ -30,13 +30,6 @@ _SHARED = (
     click.option("--public", multiple=True, metavar="GLOB", help="Headers that others include; repeatable."),
     click.option("--no-cache", is_flag=True, help="Neither read nor write the cache of analyses."),
     click.option("--cache-dir", metavar="FOLDER", help="Folder of the cache; default: the user's own."),
-    click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True),
-    click.option(
-        "--output-file", metavar="FILE", help="Write there, in one piece, instead of standard output."
-    ),
-    click.option(
-        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True
-    ),
 )
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ptxguard.commands.outputoptions import output_options, read_outputs
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
+from ptxguard.output.formats import may_fail, render
 from ptxguard.output.progress import progress_bar
-from ptxguard.output.report import deliver
-from ptxguard.output.style import Style, wants_color
+from ptxguard.output.report import Report, deliver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ptxguard.binary.inventory import Inventory
     from ptxguard.finding import Finding
     from ptxguard.memcost import Gpu
+    from ptxguard.output.formats import Output
 
 _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MiB|GiB|KiB)?\Z", re.IGNORECASE)
@@ -40,9 +41,7 @@ _UNIT_MIB = {"kib": 1 / 1024, "mib": 1.0, "gib": 1024.0}
 @click.option(
     "--fail-on", type=_LEVELS, default="error", show_default=True, help="Exit 1 from this severity on."
 )
-@click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--output-file", metavar="FILE", help="Write there, in one piece, instead of standard output.")
-@click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
+@output_options()
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Scan compiled code, wheels and environments for driver calls.
@@ -60,19 +59,18 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         paths += environment_paths()
     if not paths:
         raise click.UsageError("name a file, a directory or --env")
+    outputs = read_outputs(given)
     bound = _read_size(given["fail_above"])
     gpus = _read_gpus(given["gpus"])
     found = _take_stock(paths, given["targets"], every=given["kernels"] == "all")
     errors = list(found.errors)
     findings = find_all(found.artifacts, gpus, errors)
-    deliver(
-        _rendered(found, findings, errors, gpus, given),
-        given["output_file"],
-    )
+    for output in outputs:
+        deliver(_rendered(found, findings, errors, gpus, output, given["color"]), output.file)
     for error in errors:
         click.echo(f"ptxguard: {error}", err=True)
     failed = any(_fails(finding, Severity[given["fail_on"].upper()], bound) for finding in findings)
-    ctx.exit(2 if errors else int(failed))
+    ctx.exit(2 if errors else int(failed and may_fail(outputs)))
 
 
 def _take_stock(paths: Sequence[str], targets: Iterable[str], *, every: bool) -> Inventory:
@@ -116,14 +114,15 @@ def _rendered(
     findings: Sequence[Finding],
     errors: Sequence[Any],
     gpus: Sequence[Gpu],
-    given: dict[str, Any],
+    output: Output,
+    color: str,
 ) -> Iterator[str]:
-    if given["output_format"] == "json":
+    if output.format == "text":
+        from ptxguard.output import scan_text
+
+        return scan_text.render(found, findings, [gpu.name for gpu in gpus], output.style(color))
+    if output.format in ("json", "json-v1"):
         from ptxguard.output import scan_json
 
         return scan_json.render(found.artifacts, findings, errors)
-    from ptxguard.output import scan_text
-
-    to_file = given["output_file"] is not None
-    style = Style(wants_color(given["color"], sys.stdout, to_file=to_file))
-    return scan_text.render(found, findings, [gpu.name for gpu in gpus], style)
+    return render(Report(tuple(findings), errors=tuple(errors), command="scan"), output, color)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ptxguard.errors import ToolError
+from ptxguard.errors import ParseError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,6 +33,8 @@ class Report:
         targets: names of the targets asked for.
         files: files with findings that are about no copy.
         fixed: findings that the run has repaired; they are not among `findings`.
+        targets_named: whether the user named the targets (False: the defaults of the contract).
+        command: check or scan.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -42,7 +44,9 @@ class Report:
     targets: tuple[str, ...] = ()
     files: tuple[SourceFile, ...] = ()
     fixed: int = 0
-    _files: dict[str, SourceFile] = field(default_factory=dict, init=False, repr=False, compare=False)
+    targets_named: bool = False
+    command: str = "check"
+    _files: dict[str, SourceFile | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for site in self.sites:
@@ -52,9 +56,29 @@ class Report:
             self._files.setdefault(file.path, file)
 
     def source_line(self, path: str, line: int) -> str | None:
-        """The text of a line of a file with copies or findings; None for any other file."""
-        file = self._files.get(path)
+        """The text of a line of a source file; None where the file is no text or is not there."""
+        file = self.source_file(path)
         return file.line_text(line) if file is not None else None
+
+    def source_file(self, path: str) -> SourceFile | None:
+        """A source file by its path; one that holds only evidence is read when it is asked for."""
+        if path not in self._files:
+            self._files[path] = _read_source(path)
+        return self._files[path]
+
+
+def _read_source(path: str) -> SourceFile | None:
+    """A text file from the disk; None for what is no text (a library), too large or not there."""
+    from ptxguard.location import SourceFile
+    from ptxguard.source.tree import MAX_CPP_BYTES, decode
+
+    try:
+        if Path(path).stat().st_size > MAX_CPP_BYTES:
+            return None
+        data = Path(path).read_bytes()
+        return None if b"\0" in data[:4096] else SourceFile(path, *decode(data, path))
+    except (OSError, ParseError):
+        return None
 
 
 def error_records(errors: Iterable[PtxguardError]) -> list[Mapping[str, Any]]:
@@ -75,7 +99,7 @@ def deliver(chunks: Iterable[str], output_file: str | None) -> None:
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or ".")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as stream:
                 stream.writelines(chunks)
             Path(temporary).chmod(0o666 & ~_umask())
             Path(temporary).replace(target)

@@ -66,7 +66,8 @@ def _behaviour(site: CopySite) -> str:
     compiled = [name for name, guard in site.targets.items() if guard == "compiled"]
     unknown = [name for name, guard in site.targets.items() if guard == "unknown"]
     if not compiled and not unknown:
-        return "not compiled for the targets asked for"
+        through = f", but in PTX for {' and '.join(site.jit)}" if site.jit else ""
+        return f"not compiled for the targets asked for{through}"
     groups: dict[str, list[str]] = {}
     for name in compiled or unknown:
         groups.setdefault(site.on_target.get(name, "unknown"), []).append(name)

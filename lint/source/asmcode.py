@@ -6,14 +6,17 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ptxguard.asmnames import is_balanced, names_outside_braces
 from ptxguard.errors import ParseError
 from ptxguard.model import AsmArgument, AsmCode
 from ptxguard.semantics import address_space, first_address, may_write
 from ptxguard.source.asmflow import operand_node
+from ptxguard.source.cuda import Function
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.window import Window, Windows
 
 if TYPE_CHECKING:
+    from ptxguard.asmnames import DeclaredName
     from ptxguard.model import Instruction
     from ptxguard.source.lexer import AsmOperand, AsmStatement
     from ptxguard.source.sites import SiteFinder
@@ -43,7 +46,8 @@ class AsmCodes:
 
     def of(self, statement: AsmStatement) -> AsmCode | None:
         """The statement with its operands, or None where a look at it finds nothing to ask."""
-        if statement.unresolved or not statement.operands or not self._is_odd(statement):
+        names = self._names_outside_braces(statement)
+        if statement.unresolved or not (names or (statement.operands and self._is_odd(statement))):
             return None
         if not self.finder.guards.is_live(statement.unit, statement.offset, statement.conditions):
             return None
@@ -62,7 +66,17 @@ class AsmCodes:
             function=owner.qualified if owner is not None else None,
             targets=self.finder.guards.of_statement(statement),
             evidence=tuple(self.finder.guards.evidence(statement)),
+            names=names,
+            in_kernel=isinstance(owner, Function) and owner.is_kernel,
         )
+
+    def _names_outside_braces(self, statement: AsmStatement) -> tuple[DeclaredName, ...]:
+        """Names of a statement in a function; none where a brace of another statement may stand around it."""
+        names = names_outside_braces(statement.template.text)
+        if not names or self.finder.owner(statement) is None:
+            return ()
+        others = self.finder.statements(statement.unit)
+        return names if all(is_balanced(other.template.text) for other in others) else ()
 
     def _is_odd(self, statement: AsmStatement) -> bool:
         text, operands = statement.template.text, statement.operands

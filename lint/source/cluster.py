@@ -13,6 +13,8 @@ from ptxguard.source.exprs import parse_expression, split_arguments
 from ptxguard.source.launchconfig import ConfigReader
 from ptxguard.source.launches import Launch, Launches, find_launches
 from ptxguard.source.sizes import Size, sized
+from ptxguard.source.templates import is_opaque
+from ptxguard.source.tree import PYTHON_ENDINGS
 from ptxguard.source.variables import bindings
 
 if TYPE_CHECKING:
@@ -83,6 +85,7 @@ class ClusterSizes:
         here = Evidence("kernel", kernel.unit.file.path, kernel.line, f"__global__ {kernel.qualified}")
         sizes = [self._of_launch(launch, kernel, launches) for launch in launches.found]
         attribute = self._attribute(kernel, {})
+        sizes.extend(self._from_python(kernel, attribute, launches))
         evidence = [here]
         for size in sizes:
             evidence.extend(item for item in size.evidence if item not in evidence)
@@ -110,9 +113,11 @@ class ClusterSizes:
             reason, path, line = launches.escapes[0]
             evidence.append(Evidence("launch", path, line, f"{kernel.name} {reason}"))
             return ClusterVerdict("undecided", f"{kernel.name} is {reason} ({path}:{line})", tuple(evidence))
-        return ClusterVerdict(
-            "undecided", f"no launch of kernel {kernel.name} is in the tree", tuple(evidence)
-        )
+        reason = f"no launch of kernel {kernel.name} is in the tree"
+        if is_opaque(kernel.name):
+            where = f"{kernel.unit.file.path}:{kernel.line}"
+            reason = f"a field names the kernel, so that its launches cannot be told ({where})"
+        return ClusterVerdict("undecided", reason, tuple(evidence))
 
     def _hints(self, kernel: Function) -> list[Evidence]:
         """Uses of a cluster in the kernel: evidence that it is meant to run as one, no proof."""
@@ -235,6 +240,21 @@ class ClusterSizes:
         how = {"triple": "<<<>>> without a cluster attribute", "graph": "a graph kernel node"}
         what = how.get(launch.kind, "a launch call without attributes")
         return Size("one", f"launched by {what} ({launch.path}:{launch.line})", (here,))
+
+    def _from_python(self, kernel: Function, attribute: Size | None, launches: Launches) -> list[Size]:
+        """Launches by Python host code that fetches the kernel by its name."""
+        project = self.graph.project
+        if not project.tree.python_files:
+            return []
+        from ptxguard.source.pythonhost import HostLaunches  # a C++ tree never pays for the grammar
+
+        in_python = project.owner(kernel.unit).ending in PYTHON_ENDINGS
+        found = HostLaunches.find(project.python, kernel.name, in_python=in_python)
+        launches.escapes.extend(found.escapes)
+        if attribute is None and not launches.required_cluster:
+            return found.sizes
+        fixed = attribute or self._required(launches.required_cluster[0])
+        return [Size(fixed.verdict, fixed.reason, (*one.evidence, *fixed.evidence)) for one in found.sizes]
 
     def _required(self, use) -> Size:  # type: ignore[no-untyped-def]
         text = use.tokens.source(use.index, use.tokens.match.get(use.after, use.index) + 1)

@@ -26,6 +26,8 @@ TOOLKITS = (
     (13, 0), (13, 1), (13, 2), (13, 3), (13, 4), (13, 5),
 )  # fmt: skip
 _FIRST_WITH_SM12X = (12, 8)
+# Virtual architectures whose PTX later cards take, among those that have bulk copies (PTX ISA, ".target").
+_PTX_FOR_LATER = (Target(90), Target(100))
 
 
 @dataclass(eq=False)
@@ -93,6 +95,19 @@ class GuardVerdicts:
             if verdict == "unknown" and self._holds_in_a_build(target, conditions):
                 verdict = "compiled"
             found[target.name] = verdict
+        return found
+
+    def in_older_ptx(self, conditions: Sequence[Condition]) -> dict[str, str]:
+        """Virtual arch -> compiled or unknown, for those of older targets whose PTX can hold a place."""
+        found = {}
+        for target in _PTX_FOR_LATER:
+            values = [
+                self.project.world(target, version).all_hold(conditions) for version in self.toolkits(target)
+            ]
+            if any(value.truth for value in values):
+                found[f"compute_{target.number}"] = "compiled"
+            elif any(value.truth is None or value.assumed for value in values):
+                found[f"compute_{target.number}"] = "unknown"
         return found
 
     def compiles(self, target: Target, conditions: Sequence[Condition]) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.source.literals import Piece, join
 from ptxguard.source.pythonliterals import HOLE, Hole, cut, text_of
+from ptxguard.source.templates import FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +33,6 @@ _STRINGS = ("string", "concatenated_string", "binary_operator", "parenthesized_e
 # LLVM: `$$` is a dollar; NVVM: `{$r0}` is the first read-only operand.
 _LLVM_ESCAPE = re.compile(r"\$\$")
 _NVVM_OPERAND = re.compile(r"\{\$((?:r|w|rw)\d+)\}")
-# What stands for a field whose value is not known, where PTX wants an operand.
-FIELD = "field_not_in_sight"
 
 
 @dataclass(frozen=True, eq=False)

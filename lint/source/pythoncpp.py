@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ptxguard.location import JoinedFile
 from ptxguard.source.candidates import CPP_MARKS
 from ptxguard.source.literals import Piece, join
-from ptxguard.source.pythonasm import FIELD
 from ptxguard.source.pythonframe import Frame
 from ptxguard.source.pythonliterals import Hole
+from ptxguard.source.templates import FIELD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

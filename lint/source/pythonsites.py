@@ -12,13 +12,14 @@ from ptxguard.finding import Evidence, KernelPlace
 from ptxguard.model import AddressVerdict, CopySite
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.ptxsites import sites_of_ptx
-from ptxguard.source.pythonasm import FIELD, asm_calls, is_wrapper, joined
+from ptxguard.source.pythonasm import asm_calls, is_wrapper, joined
 from ptxguard.source.pythonconditions import excluded_targets, path_conditions
 from ptxguard.source.pythoncpp import ptx_texts
 from ptxguard.source.pythonframe import Frame, caller_frame
 from ptxguard.source.pythonliterals import text_of
 from ptxguard.source.pythonoperands import OperandReader
 from ptxguard.source.pythonreach import find_kernels
+from ptxguard.source.templates import FIELD
 
 if TYPE_CHECKING:
     from ptxguard.arch import Target

@@ -272,11 +272,15 @@ class SiteFinder:
             for target in self.targets
             if site.on_target[target.name] == "syscall" and site.targets[target.name] != "excluded"
         ]
-        if not reached:
-            return site
-        from ptxguard.builds import judge  # a tree without such a site never reads build files
+        from ptxguard.builds import judge, ships_ptx  # a tree without such a site never reads build files
 
         paths = [place.path for place in site.kernels if place.path is not None] or [site.span.path]
+        if not reached:
+            called = [target for target in self.targets if site.on_target[target.name] == "syscall"]
+            survives = called and site.copy.is_cluster_load and not site.copy.multicast
+            jit = self.guards.in_older_ptx(conditions) if survives else {}
+            build = ships_ptx(self.project.builds, paths, jit, called) if jit else None
+            return replace(site, jit=jit, build=build)
         build = judge(self.project.builds, paths, reached)
         shipped = tuple(target for target in build.ptx_targets if self.guards.compiles(target, conditions))
         return replace(site, build=replace(build, ptx_targets=shipped))

@@ -7,6 +7,8 @@ import re
 # Jinja's default delimiters (Template Designer Documentation, "Synopsis").
 _MARKUP = re.compile(r"\{\{(?:.|\n)*?\}\}|\{%(?:.|\n)*?%\}|\{#(?:.|\n)*?#\}")
 _NO_LINE_END = re.compile(r"[^\n]")
+# What a field of an f-string becomes in C++ text; a name that no program has.
+FIELD = "field_not_in_sight"
 # An expression becomes a name of the same length, so that every place stays what it was.
 _NAME = "jinja_field_"
 
@@ -16,9 +18,9 @@ def without_fields(text: str) -> str:
     return _MARKUP.sub(_opaque, text)
 
 
-def holds_field(text: str) -> bool:
-    """Whether a piece of template text holds a Jinja expression."""
-    return "{{" in text
+def is_opaque(name: str) -> bool:
+    """Whether a name was made, wholly or in part, of a template's or f-string's field."""
+    return FIELD in name or _NAME[:5] in name
 
 
 def _opaque(found: re.Match[str]) -> str:

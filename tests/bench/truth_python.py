@@ -11,6 +11,7 @@ import csv
 import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 from ptxguard.source.analyse import COPY_WORD, Options
@@ -43,34 +44,44 @@ def find_python(checkout):
     return sites, finder.errors, len(files), time.perf_counter() - start
 
 
-def complaints(row, sites):
-    """What is wrong with one row of the table; nothing where it agrees."""
+def judge(row, sites, tally):
+    """Count where one row of the table and the copies found agree; yields what does not."""
     place = f"{row['file']}:{row['line']} {row['opcode']}"
     found = [s for s in sites if s.span.path == row["file"] and s.span.line == int(row["line"])]
     wanted = row["all_callers_cluster_1"]
     if wanted == "not a site":
-        return [f"{place}: reported, but it is no site"] if found else []
+        tally["false sites"] += bool(found)
+        if found:
+            yield f"{place}: reported, but it is no site"
+        return
+    tally["sites"] += 1
     if len(found) != 1:
-        return [f"{place}: {len(found)} copies found"]
+        yield f"{place}: {len(found)} copies found"
+        return
     site = found[0]
-    wrong = []
-    for name, own, table in (
-        ("opcode", site.copy.opcode, row["opcode"]),
-        ("multicast", str(site.copy.multicast), row["multicast"]),
-    ):
-        if own != table:
-            wrong.append(f"{place}: {name} {own}, table {table}")
-    if ("syscall" in row["opcode_on_sm12x"]) != (site.on_target["sm_120a"] == "syscall"):
-        wrong.append(f"{place}: {site.on_target['sm_120a']} on sm_120a, table {row['opcode_on_sm12x']}")
-    if row["verified"] == "True":
-        allowed = {"one"} if wanted == "all_one" else {"larger", "undecided"}
-        if site.cluster.verdict not in allowed:
-            wrong.append(f"{place}: cluster {site.cluster.verdict}, table {wanted}: {site.cluster.reason}")
+    verdict, reason = site.cluster.verdict, site.cluster.reason
+    allowed = {"one"} if wanted == "all_one" else {"larger", "undecided"}
+    driver = "syscall" if "syscall" in row["opcode_on_sm12x"] else "other"
+    own_driver = "syscall" if site.on_target["sm_120a"] == "syscall" else "other"
+    tally["hits"] += 1
+    compared = [
+        ("opcode", site.copy.opcode, {row["opcode"]}),
+        ("multicast", str(site.copy.multicast), {row["multicast"]}),
+    ]
+    compared.append(("on sm_120a", own_driver, {driver}))
+    if row["verified"] == "True" or wanted != "all_one":
+        compared.append(("verdict", verdict, allowed))
     if row["address_verified"] == "True":
-        for name, own in (("destination", site.address.destination), ("mbarrier", site.address.mbarrier)):
-            if own != row[f"address_{name}"]:
-                wrong.append(f"{place}: {name} {own}, table {row[f'address_{name}']}: {site.address.reason}")
-    return wrong
+        compared.append(("destination", site.address.destination, {row["address_destination"]}))
+        compared.append(("mbarrier", site.address.mbarrier, {row["address_mbarrier"]}))
+    for name, own, table in compared:
+        tally[f"{name} compared"] += 1
+        tally[f"{name} equal"] += own in table
+        if own not in table:
+            yield f"{place}: {name} {own}, table {' or '.join(sorted(table))}: {reason}; {site.address.reason}"
+
+
+COLUMNS = ("opcode", "multicast", "on sm_120a", "verdict", "destination", "mbarrier")
 
 
 def main(table, checkouts):
@@ -78,15 +89,20 @@ def main(table, checkouts):
     root = Path(checkouts).resolve()
     failed = False
     rows = read_rows(Path(table).resolve())
+    print(
+        "repository  rows  hits  "
+        + "  ".join(COLUMNS)
+        + "  false sites | copies  files with PTX  not read  seconds"
+    )
     for folder in sorted(path for path in root.iterdir() if path.is_dir()):
         sites, errors, read, seconds = find_python(folder)
-        own = rows.get(folder.name, [])
-        wrong = [text for row in own for text in complaints(row, sites)]
+        own, tally = rows.get(folder.name, []), Counter()
+        wrong = [text for row in own for text in judge(row, sites, tally)]
         failed = failed or bool(wrong)
-        agree = len(own) - len({text.split(" ")[0] for text in wrong})
+        equal = "  ".join(f"{tally[f'{name} equal']}/{tally[f'{name} compared']}" for name in COLUMNS)
         print(
-            f"{folder.name}: {agree} of {len(own)} rows agree; {len(sites)} copies in {read} files with PTX, "
-            f"{len(errors)} not read, {seconds:.1f} s"
+            f"{folder.name}  {len(own)}  {tally['hits']}/{tally['sites']}  {equal}  {tally['false sites']} | "
+            f"{len(sites)}  {read}  {len(errors)}  {seconds:.1f}"
         )
         for text in (*wrong, *map(str, errors)):
             print(f"  {text}")
