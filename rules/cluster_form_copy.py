@@ -28,8 +28,8 @@ CTA. On sm_90 to sm_110 both spellings assemble to identical SASS, so that a tes
 a wrong rewrite. It is safe where the destination is proved to be the CTA's own shared memory: then
 any cluster size will do. It is unsafe where only the launches in sight, all of one CTA per cluster,
 speak for it: a caller outside the tree may launch otherwise. It is never offered for the address of
-a peer. The `.shared::cta` form needs CUDA 12.8 (PTX ISA 8.6); with a lower `--cuda-min` it has to
-stand under a guard on the toolkit, not on `__CUDA_ARCH__`: PTX that is shipped for compute_90 and
+a peer. The `.shared::cta` form needs CUDA 12.8 (PTX ISA 8.6); with a lower `--cuda-min` the fix stands
+under a guard on the toolkit, not on `__CUDA_ARCH__`: PTX that is shipped for compute_90 and
 assembled on the user's sm_120 passes a guard on the architecture and brings the call back.
 
 References

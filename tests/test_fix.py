@@ -151,6 +151,12 @@ def test_a_macro_of_a_header_that_was_not_named_stays(tmp_path):
     assert (tmp_path / "inc/space.cuh").read_text() == '#define SPACE "shared::cta"\n'
 
 
+def test_a_macro_that_others_use_stays(tmp_path):
+    source = by_macro(LOCAL)
+    assert fix(tmp_path, {"a.cuh": source}, "--public", "*.cuh")["a.cuh"].decode() == source
+    assert fix(tmp_path, {"a.cuh": source}, "--public", "*.hpp")["a.cuh"].decode() != source
+
+
 def test_an_argument_of_a_macro_stays(tmp_path):
     """Each use of the macro gives its own text; nobody has looked at them one by one."""
     source = f"""#define LOAD(space, dst, bar) asm volatile("cp.async.bulk." space \\

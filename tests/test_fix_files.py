@@ -71,10 +71,20 @@ def test_what_cannot_be_written_is_an_error_and_still_reported(tmp_path, monkeyp
     assert (tmp_path / "b.cu").read_text() == FIXED
 
 
+# The command on a disk that takes its time, so that the kill falls between two files on a busy machine too.
+SLOW_DISK = """
+import os, time
+from ptxguard.cli import main
+sync = os.fsync
+os.fsync = lambda handle: (time.sleep(0.01), sync(handle))
+main()
+"""
+
+
 def test_a_killed_run_leaves_every_file_old_or_new(tmp_path):
     names = [f"k{number:03}.cu" for number in range(200)]
     write(tmp_path, dict.fromkeys(names, LOCAL))
-    command = [sys.executable, "-m", "ptxguard", "check", ".", "--fix-only"]
+    command = [sys.executable, "-c", SLOW_DISK, "check", ".", "--fix-only"]
     started = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     # Killed while it writes: behind the tenth file, which is the first proof that it has begun.

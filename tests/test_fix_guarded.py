@@ -92,6 +92,14 @@ def test_a_macro_that_is_there_is_used_again(tmp_path):
     assert twice == more.replace("shared::cluster.global", 'shared::" TMA_LOAD_SPACE ".global')
 
 
+@pytest.mark.parametrize("test", ["__CUDA_ARCH__ >= 1200", "CUDA_VERSION >= 12080 && __CUDA_ARCH__ >= 1200"])
+def test_a_macro_that_asks_for_the_target_is_not_used(test, tmp_path):
+    macro = f'#if {test}\n#define WINDOW "cta"\n#else\n#define WINDOW "cluster"\n#endif\n'
+    after = fix(tmp_path, {"a.cuh": macro + LOCAL}, *OLD)["a.cuh"].decode()
+    assert '" TMA_LOAD_SPACE "' in after
+    assert '" WINDOW "' not in after
+
+
 def test_two_files_of_one_unit_may_both_define_it(tmp_path):
     helper = HEADER.replace("ACME_KERNEL void load(", "ACME_KERNEL void other(")
     files = {
@@ -118,6 +126,28 @@ def test_code_inside_a_string_is_not_guarded(tmp_path):
     ran = check(tmp_path, "--fix", *OLD)
     assert ran.status == 1
     assert (tmp_path / "make.cc").read_text() == made
+
+
+FATAL = 'find_package(CUDAToolkit REQUIRED)\nif (CUDAToolkit_VERSION VERSION_LESS {})\n  message(FATAL_ERROR "no")\nendif()\n'
+
+
+@pytest.mark.parametrize(
+    ("cmake", "said"),
+    [
+        (FATAL.format("12.1"), "CMakeLists.txt:2 accepts CUDA 12.1, which lacks shared::cta"),
+        (FATAL.format('"12.4.1"'), "CMakeLists.txt:2 accepts CUDA 12.4"),
+        ("find_package(CUDAToolkit 12.0 REQUIRED)\n", "CMakeLists.txt:1 accepts CUDA 12.0"),
+        (FATAL.format("12.8"), ""),
+        (FATAL.format("12.1").replace("FATAL_ERROR", "STATUS"), ""),
+        (FATAL.format("12.1") + "find_package(CUDAToolkit 12.9)\n", ""),
+    ],
+)
+def test_a_minimum_of_the_build_files_is_asked_about(cmake, said, tmp_path):
+    write(tmp_path, {"a.cu": LOCAL, "CMakeLists.txt": cmake})
+    ran = check(tmp_path, "--diff")
+    assert said in ran.err
+    assert ("--cuda-min" in ran.err) is bool(said)
+    assert "--cuda-min" not in check(tmp_path, "--diff", "--cuda-min", "12.8").err
 
 
 @pytest.mark.ptxas

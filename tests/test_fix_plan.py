@@ -209,3 +209,16 @@ def test_a_fix_that_changes_another_copy_is_taken_back(tmp_path):
         done = repair(before, [replace(first, fix=both(first.fix))], SAFE, judge)
     assert done.plan.files == ()
     assert "holds other copies" in str(done.errors()[0])
+
+
+def test_the_others_are_fixed_when_one_is_taken_back(tmp_path):
+    other = LOCAL.replace("void k(", "void other(")
+    write(tmp_path, {"a.cu": LOCAL + other, "b.cu": LOCAL.replace("void k(", "void third(")})
+    with contextlib.chdir(tmp_path):
+        before = judge({})
+        wrong = replace(before.findings[0], fix=with_text("cluster")(before.findings[0].fix))
+        done = repair(before, [wrong, *before.findings[1:]], SAFE, judge)
+    assert [file.path for file in done.plan.files] == ["a.cu", "b.cu"]
+    assert done.plan.files[0].new.decode() == LOCAL + other.replace("cluster.global", "cta.global")
+    assert len(done.errors()) == 1
+    assert [finding.line for finding in done.after.findings] == [wrong.line]

@@ -9,7 +9,7 @@ import pytest
 
 from ptxguard.arch import DEFAULT_TARGETS, Target
 from ptxguard.engine import all_rules, run_rules
-from ptxguard.finding import Evidence, KernelPlace
+from ptxguard.finding import Edit, Evidence, Fix, KernelPlace
 from ptxguard.location import SourceFile
 from ptxguard.memcost import find_gpu
 from ptxguard.model import Analysis
@@ -117,6 +117,16 @@ def test_price_effects_and_fix():
     assert "unknown until probed" in flat
     assert "setmaxnreg ignored (ptxas C7506)" in flat
     assert "copy.cuh:2:49-56 becomes `cta` (safe, proved by the destination)" in flat
+
+
+def test_a_fix_of_many_edits_is_told_in_short():
+    (finding,) = report_of(make_site()).findings
+    edits = (Edit("a.cuh", 3, 1, 3, 1, "#if X\n#endif\n"), Edit("a.cuh", 9, 4, 9, 4, "int("))
+    edits += tuple(Edit("a.cuh", line, 1, line, 8, "") for line in range(10, 15))
+    fixed = replace(finding, fix=Fix("unsafe", edits))
+    flat = " ".join("".join(render(Report((fixed,)), Style(False))).split())
+    assert "fix 2 lines are put before a.cuh:3, a.cuh:9:4 gets `int(`, a.cuh:10:1-8 is removed," in flat
+    assert "a.cuh:11:1-8 is removed and 3 more edits (unsafe, rests on the launches in sight)" in flat
 
 
 def test_the_price_table_is_printed_once():

@@ -31,6 +31,21 @@ HINTED = (
     "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes.L2::cache_hint "
     "[%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8}, %9;"
 )
+MODULE = """.version 8.7
+.target sm_100
+.address_size 64
+.visible .entry k(.param .b64 from) {
+  .shared .align 128 .b8 box[1024];
+  .shared .align 8 .b64 full;
+  .reg .b64 %rd<2>;
+  .reg .b32 %r<3>;
+  ld.param.b64 %rd1, [from];
+  mov.b32 %r1, box;
+  mov.b32 %r2, full;
+  cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 1024, [%r2];
+  ret;
+}
+"""
 needs_ptxas = [
     pytest.mark.ptxas,
     pytest.mark.skipif(shutil.which("ptxas") is None, reason="ptxas is not on PATH"),
@@ -198,6 +213,16 @@ class TestWithPtxas:
         assert "src/a.cu, the whole unit with nvcc" in ran.err
         assert "sm_120: driver calls 2 -> 0, registers 24 -> " in ran.err
         assert ran.err.count("sm_90a: code identical") == 1
+
+    def test_a_whole_module(self, tmp_path):
+        write(tmp_path, {"a.ptx": MODULE})
+        ran = check(tmp_path, "--fix", "--verify", "--target", "sm_120a", "--target", "sm_121a")
+        assert ran.status == 0
+        assert "a.ptx:12:3 the copy alone in a generated kernel" in ran.err
+        whole = ran.err.partition("a.ptx, the whole unit with ptxas")[2]
+        assert "sm_120a: driver calls 1 -> 0" in whole
+        assert "sm_103a: code identical" in whole
+        assert "sm_90a" not in whole  # the module is for sm_100 and later
 
     @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")
     def test_a_unit_that_breaks_brings_the_old_text_back(self, tmp_path):

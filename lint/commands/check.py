@@ -85,7 +85,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     with progress_bar() as progress:
         analysis, found = judge(overlay, progress)
-    fixed = fixing.run(judge, analysis, found, options.targets) if fixing.wanted else None
+    fixed = fixing.run(judge, analysis, found, given["paths"], options) if fixing.wanted else None
     if fixed is not None:
         if fixing.instead_of_report:
             fixed.finish(ctx, outputs[0].file, diff=fixing.diff)

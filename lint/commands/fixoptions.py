@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ptxguard.finding import Finding
     from ptxguard.fix.repair import Repair
     from ptxguard.model import Analysis
+    from ptxguard.source.analyse import Options
     from ptxguard.verify.run import Verifier
 
     Judge = Callable[[Mapping[str, bytes]], tuple[Analysis, list[Finding]]]
@@ -121,7 +122,12 @@ class FixOptions:
         return findings
 
     def run(
-        self, judge: Judge, analysis: Analysis, findings: Sequence[Finding], targets: Sequence[Target]
+        self,
+        judge: Judge,
+        analysis: Analysis,
+        findings: Sequence[Finding],
+        paths: Sequence[str],
+        asked: Options,
     ) -> Fixed:
         """Make the fixes, or find out which would be made.
 
@@ -134,7 +140,7 @@ class FixOptions:
         def judged(overlay: Mapping[str, bytes]) -> Judged:
             return Judged(*judge(overlay))
 
-        verifier = self._verifier(targets)
+        verifier = self._verifier(asked.targets)
         safeties = {"safe", "unsafe"} if self.unsafe else {"safe"}
         done = repair(Judged(analysis, findings), findings, safeties, judged, verifier)
         units = None
@@ -146,6 +152,8 @@ class FixOptions:
             if unwritten:
                 done = replace(done, after=judged({}))
         _tell([*done.summary(written=self.write), *(verifier.report(units) if verifier is not None else ())])
+        if done.plan.files and asked.cuda_min is None:
+            _tell(_toolkit_advice(paths))
         return Fixed(done, tuple(errors))
 
     def _verifier(self, targets: Sequence[Target]) -> Verifier | None:
@@ -154,6 +162,15 @@ class FixOptions:
         from ptxguard.verify.run import Verifier
 
         return Verifier.on_this_machine(targets)
+
+
+def _toolkit_advice(paths: Sequence[str]) -> list[str]:
+    """What the build files say against a fix without a guard."""
+    from ptxguard.fix.toolkit import advice, read_minimum
+    from ptxguard.source.tree import read_tree
+
+    said = advice(read_minimum(read_tree(paths).build_files))
+    return [said] if said else []
 
 
 def _tell(lines: Iterable[str]) -> None:

@@ -24,6 +24,7 @@ _BY_COMPILER = (
     "defined(__CUDACC_VER_MAJOR__) && \\\n"
     "    (__CUDACC_VER_MAJOR__ > 12 || (__CUDACC_VER_MAJOR__ == 12 && __CUDACC_VER_MINOR__ >= 8))"
 )
+_VERSIONS = ("CUDART_VERSION", "CUDA_VERSION", "__CUDACC_VER_MAJOR__")
 _TESTED = re.compile(r"^[ \t]*#[ \t]*(?:if|elif)\b.*?\b(CUDART_VERSION|CUDA_VERSION)\b", re.MULTILINE)
 _CAPITALS = re.compile(r"\b([A-Z][A-Z0-9]*)_[A-Z][A-Z0-9_]*\b")
 # Prefixes of CUDA, the C library and other toolkits: not the project's own.
@@ -58,13 +59,17 @@ def guarded_fix(site: CopySite, safety: str) -> Fix | None:
 
 
 def _known_macro(unit: CppFile, before: int) -> str | None:
-    """A macro of the file that is `cta` in one branch and `cluster` in another."""
+    """A macro of the file that is `cta` under a test of the toolkit and `cluster` otherwise."""
     values: dict[str, set[str]] = {}
+    tested: set[str] = set()
     for definition in unit.definitions:
         if definition.value is not None and definition.parameters is None and definition.offset < before:
             values.setdefault(definition.name, set()).add(definition.value.strip())
+            test = definition.guard.text if definition.guard is not None else ""
+            if definition.value.strip() == f'"{NEW_WORD}"' and any(word in test for word in _VERSIONS):
+                tested.add("" if "__CUDA_ARCH" in test else definition.name)
     wanted = {f'"{NEW_WORD}"', f'"{OLD_WORD}"'}
-    return next((name for name, found in values.items() if found == wanted), None)
+    return next((name for name, found in values.items() if found == wanted and name in tested), None)
 
 
 def _macro_name(unit: CppFile) -> str:

@@ -14,9 +14,12 @@ from ptxguard.output.style import LABEL, WIDTH, printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ptxguard.finding import Cost, Finding
+    from ptxguard.finding import Cost, Edit, Finding
     from ptxguard.output.report import Report
     from ptxguard.output.style import Style
+
+
+_SHOWN_EDITS = 4
 
 
 def render(report: Report, style: Style) -> Iterator[str]:
@@ -125,12 +128,21 @@ def _fix(finding: Finding, style: Style) -> Iterator[str]:
     if finding.fix is None:
         return
     why = {"safe": "safe, proved by the destination", "unsafe": "unsafe, rests on the launches in sight"}
-    edits = ", ".join(
-        f"{edit.path}:{edit.line}:{edit.column}-{edit.end_column} "
-        f"{f'becomes `{edit.text}`' if edit.text else 'is removed'}"
-        for edit in finding.fix.edits
-    )
-    yield from style.field("fix", f"{edits} ({why[finding.fix.safety]})")
+    edits = finding.fix.edits
+    text = ", ".join(map(_edit_text, edits[:_SHOWN_EDITS]))
+    if len(edits) > _SHOWN_EDITS:
+        text += f" and {len(edits) - _SHOWN_EDITS} more edits"
+    yield from style.field("fix", f"{text} ({why[finding.fix.safety]})")
+
+
+def _edit_text(edit: Edit) -> str:
+    """One edit in words; whole lines are counted, `--diff` shows them."""
+    if "\n" in edit.text:
+        return f"{edit.text.count(chr(10))} lines are put before {edit.path}:{edit.line}"
+    place = f"{edit.path}:{edit.line}:{edit.column}"
+    if (edit.line, edit.column) == (edit.end_line, edit.end_column):
+        return f"{place} gets `{edit.text}`"
+    return f"{place}-{edit.end_column} {f'becomes `{edit.text}`' if edit.text else 'is removed'}"
 
 
 def _summary(report: Report, style: Style) -> str:

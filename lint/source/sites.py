@@ -125,7 +125,7 @@ class SiteFinder:
 
     @cached_property
     def _spaces(self) -> Spaces:
-        return Spaces(self.project, self.statements)
+        return Spaces(self.project, self.statements, self.is_public)
 
     @cached_property
     def _helpers(self) -> Helpers:

@@ -42,10 +42,12 @@ class Spaces:
     Attributes:
         project: the tree.
         statements: asm statements of a file.
+        is_public: whether a file has users outside of the tree, who may need a macro as it is.
     """
 
     project: Project
     statements: Callable[[CppFile], list[AsmStatement]]
+    is_public: Callable[[str], bool]
 
     def of(self, statement: AsmStatement, copy: BulkCopy) -> Spelling:
         """The spelling of a copy's destination; empty if other text than destinations is made of it."""
@@ -62,6 +64,8 @@ class Spaces:
                 if not _inside(span, statement):
                     return Spelling()  # an argument of a macro: each use of the macro gives its own
                 continue
+            if self.is_public(span.path):
+                return Spelling()
             for other in self._sharing(macro, statement):
                 if not _only_destinations(other, span):
                     return Spelling()

@@ -99,7 +99,7 @@ class Verifier:
 
     def units(self, findings: Sequence[Finding]) -> UnitVerifier:
         """What compiles the units of fixed findings."""
-        return UnitVerifier.of(findings, self.targets)
+        return UnitVerifier.of(findings, self.targets, self.ptxas)
 
     def report(self, units: UnitVerifier | None) -> Iterator[str]:
         """What was done and found, for people, a line each; `units` is None where nothing was written."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxguard.arch import Target
 from ptxguard.verify.compare import Outcome, compare
-from ptxguard.verify.tools import find_tool
+from ptxguard.verify.module import Module
+from ptxguard.verify.tools import Tool, find_tool
 from ptxguard.verify.unit import Unit, find_units, units_of
 
 if TYPE_CHECKING:
@@ -16,83 +18,86 @@ if TYPE_CHECKING:
 
     from ptxguard.finding import Finding
     from ptxguard.verify.assemble import Assembled
-    from ptxguard.verify.tools import Tool
 
-# A unit takes nvcc seconds to minutes: one target that calls the driver and one that does not say enough,
+# A C++ unit takes nvcc seconds to minutes: one target that calls the driver and one that does not say enough,
 # after the statement has been assembled for all of them.
 _OTHER = Target.parse("sm_90a")
 
 
 @dataclass
-class UnitVerifier:
-    """Units with what became of them before the fix.
+class _Job:
+    """One unit to be compiled twice."""
 
-    Attributes:
-        nvcc: the compiler, or None.
-        units: those that hold fixed copies, with the findings.
-        targets: for which they are compiled.
-    """
-
-    nvcc: Tool | None
-    units: dict[Unit, list[Finding]]
+    unit: Unit | Module
+    tool: Tool
     targets: tuple[Target, ...]
-    _before: dict[tuple[Unit, Target], Assembled | str] = field(default_factory=dict, repr=False)
-    _outcomes: dict[Unit, list[Outcome]] = field(default_factory=dict, repr=False)
+    syscalls: set[str] = field(default_factory=set)
+    before: dict[Target, Assembled | str] = field(default_factory=dict)
+    outcomes: list[Outcome] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, findings: Sequence[Finding], targets: Sequence[Target]) -> UnitVerifier:
-        """Choose the units of fixed findings, one for each finding."""
-        known = find_units()
-        units: dict[Unit, list[Finding]] = {}
-        for finding in findings if known else ():
-            unit = units_of(finding, known)
-            if unit is not None:
-                units.setdefault(unit, []).append(finding)
-        calling = [target for target in targets if target.calls_driver]
-        return cls(find_tool("nvcc") if units else None, units, (*calling[:1], _OTHER))
-
-    def look_before(self) -> None:
-        """Compile the units as they are."""
-        if self.nvcc is not None:
-            for unit in self.units:
-                for target in self.targets:
-                    self._before[unit, target] = unit.compile(target, self.nvcc)
-
-    def wrong_after(self) -> str:
-        """Compile the units again, with the fixes written; why they do not verify, or nothing."""
-        if self.nvcc is None:
-            return ""
-        for unit in self.units:
-            self._outcomes[unit] = [
-                self._outcome(unit, target, unit.compile(target, self.nvcc)) for target in self.targets
-            ]
-        return next(
-            (
-                f"{unit.shown}: on {outcome.target} {outcome.wrong}"
-                for unit, outcomes in self._outcomes.items()
-                for outcome in outcomes
-                if outcome.wrong
-            ),
-            "",
-        )
-
-    def _outcome(self, unit: Unit, target: Target, after: Assembled | str) -> Outcome:
-        before = self._before[unit, target]
+    def outcome(self, target: Target) -> Outcome:
+        """Compile it again and compare; copies that are not compiled in say nothing."""
+        before, after = self.before[target], self.unit.compile(target, self.tool)
         if target.calls_driver and not isinstance(before, str):
-            wanted = {finding.syscall for finding in self.units[unit]}
             calls = Counter(name for _, name in before.calls)
-            if not any(calls[name] for name in wanted if name is not None):
+            if not any(calls[name] for name in self.syscalls):
                 return Outcome(target.name, "", "the copies are not compiled in", done=False)
         return compare(target, before, after, whole=False)
 
+
+@dataclass
+class UnitVerifier:
+    """Units that hold fixed copies, with what became of them before the fix.
+
+    Attributes:
+        jobs: what is compiled.
+        reason: why nothing is, or "".
+    """
+
+    jobs: list[_Job]
+    reason: str
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding], targets: Sequence[Target], ptxas: Tool) -> UnitVerifier:
+        """Choose the units of fixed findings, one for each finding: PTX modules, and what nvcc compiles."""
+        jobs: dict[Unit | Module, _Job] = {}
+        known = find_units()
+        nvcc = find_tool("nvcc") if known else None
+        calling = [target for target in targets if target.calls_driver]
+        for finding in findings:
+            job = None
+            if finding.path.endswith(".ptx"):
+                module = Module(os.path.realpath(finding.path))
+                job = jobs.get(module) or _Job(module, ptxas, module.targets(targets))
+            elif nvcc is not None and (unit := units_of(finding, known)) is not None:
+                job = jobs.get(unit) or _Job(unit, nvcc, (*calling[:1], _OTHER))
+            if job is not None:
+                jobs[job.unit] = job
+                job.syscalls.update(filter(None, (finding.syscall,)))
+        reason = "nvcc is not there" if known and nvcc is None else "no compile_commands.json has the copies"
+        return cls(list(jobs.values()), "" if jobs else reason)
+
+    def look_before(self) -> None:
+        """Compile the units as they are."""
+        for job in self.jobs:
+            job.before = {target: job.unit.compile(target, job.tool) for target in job.targets}
+
+    def wrong_after(self) -> str:
+        """Compile the units again, with the fixes written; why they do not verify, or nothing."""
+        for job in self.jobs:
+            job.outcomes = [job.outcome(target) for target in job.targets]
+        wrong = (
+            f"{job.unit.shown}: on {outcome.target} {outcome.wrong}"
+            for job in self.jobs
+            for outcome in job.outcomes
+            if outcome.wrong
+        )
+        return next(wrong, "")
+
     def report(self) -> Iterator[str]:
         """What was done, for people, a line each."""
-        if self.nvcc is None:
-            reason = (
-                "nvcc is not there" if self.units else "no compile_commands.json has a unit with the copies"
-            )
-            yield f"  whole units not compiled: {reason}"
-            return
-        for unit, outcomes in self._outcomes.items():
-            yield f"  {unit.shown}, the whole unit with {self.nvcc.name}"
-            yield from (f"    {item.target}: {item.wrong or item.text}" for item in outcomes)
+        if self.reason:
+            yield f"  whole units not compiled: {self.reason}"
+        for job in self.jobs:
+            yield f"  {job.unit.shown}, the whole unit with {job.tool.name}"
+            yield from (f"    {item.target}: {item.wrong or item.text}" for item in job.outcomes)
