@@ -48,6 +48,8 @@ LAYERS = (
     ("verify.",),
     ("api",),
     ("probe.",),
+    ("measured",),
+    ("store.",),
     ("output.",),
     ("lsp.",),
     ("commands.",),
