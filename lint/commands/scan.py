@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ptxguard.output.formats import Output
 
 _LEVELS = click.Choice([level.word for level in reversed(Severity)])
+# Formats that list images and kernels; all others show findings.
+_JSON = ("json", "json-v1")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MiB|GiB|KiB)?\Z", re.IGNORECASE)
 _UNIT_MIB = {"kib": 1 / 1024, "mib": 1.0, "gib": 1024.0}
 
@@ -68,7 +70,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     outputs = read_outputs(given)
     bound = _read_size(given["fail_above"])
     gpus = _read_gpus(given["gpus"])
-    found = _take_stock(paths, given)
+    found = _take_stock(paths, given, outputs)
     errors = list(found.errors)
     findings = find_all(found.artifacts, gpus, errors)
     for output in outputs:
@@ -79,13 +81,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     ctx.exit(2 if errors else int(failed and may_fail(outputs)))
 
 
-def _take_stock(paths: Sequence[str], given: dict[str, Any]) -> Inventory:
+def _take_stock(paths: Sequence[str], given: dict[str, Any], outputs: Sequence[Output]) -> Inventory:
     from ptxguard.arch import Target
     from ptxguard.binary.image import Wish
     from ptxguard.binary.inventory import inventory
     from ptxguard.output.scan_json import kernels_json
 
-    every, as_json = given["kernels"] == "all", given["output_format"] == "json"
+    every, as_json = given["kernels"] == "all", any(output.format in _JSON for output in outputs)
     wish = Wish(
         every_kernel=every,
         targets=frozenset(Target.parse(name).name for name in given["targets"]) or None,
@@ -134,7 +136,7 @@ def _rendered(
         from ptxguard.output import scan_text
 
         return scan_text.render(found, findings, [gpu.name for gpu in gpus], output.style(color))
-    if output.format in ("json", "json-v1"):
+    if output.format in _JSON:
         from ptxguard.output import scan_json
 
         return scan_json.render(found.artifacts, findings, errors)
