@@ -130,7 +130,7 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("path")
-    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--repeat", type=int, default=3, help="rounds; the best of each row counts")
     parser.add_argument("--tools", action="store_true", help="time cuobjdump too (minutes)")
     given = parser.parse_args()
     speed(given.path, given.repeat, given.tools)
