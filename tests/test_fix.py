@@ -151,6 +151,32 @@ def test_a_macro_of_a_header_that_was_not_named_stays(tmp_path):
     assert (tmp_path / "inc/space.cuh").read_text() == '#define SPACE "shared::cta"\n'
 
 
+NESTED = """#define SPACE "shared::cluster"
+#define COPY "cp.async.bulk." SPACE ".global.mbarrier::complete_tx::bytes"
+"""
+
+
+@pytest.mark.parametrize(("other", "changes"), [(PAIR, True), (PEER, False)], ids=["local", "peer"])
+def test_a_macro_inside_a_macro_is_followed_to_every_copy(other, changes, tmp_path):
+    """Only the header names the inner macro; the copies of both files are made with the outer one."""
+
+    def made(text: str) -> str:
+        return '#include "space.cuh"\n' + text.replace(f'"{CLUSTER} ', 'COPY " ')
+
+    files = {"space.cuh": NESTED, "a.cu": made(LOCAL), "b.cu": made(other)}
+    after = fix(tmp_path, files)
+    wanted = NESTED.replace("cluster", "cta", 1) if changes else NESTED
+    assert {name: text.decode() for name, text in after.items()} == {**files, "space.cuh": wanted}
+
+
+def test_a_macro_that_is_handed_to_another_macro_stays(tmp_path):
+    files = {
+        "map.cuh": '#define MAP(space, a) asm volatile("mapa." space ".u32 %0, %0, 1;" : "+r"(a))\n',
+        "a.cu": '#include "map.cuh"\n' + by_macro(LOCAL, "__device__ void f(unsigned a) { MAP(SPACE, a); }"),
+    }
+    assert {name: text.decode() for name, text in fix(tmp_path, files).items()} == files
+
+
 def test_a_macro_that_others_use_stays(tmp_path):
     source = by_macro(LOCAL)
     assert fix(tmp_path, {"a.cuh": source}, "--public", "*.cuh")["a.cuh"].decode() == source

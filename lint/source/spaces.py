@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxguard import forms
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from ptxguard.source.project import Project
 
 WORD = "cluster"
+# Macros made with one another; more are a code generator's.
+_MAX_NAMES = 64
 _SPACE = f"shared::{WORD}"
+
+
+# (path, line, column) of the keyword of an asm statement.
+Place = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,7 @@ class Spelling:
     """
 
     spans: tuple[Span, ...] = ()
-    users: tuple[tuple[str, int, int], ...] = ()
+    users: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +54,7 @@ class Spaces:
     project: Project
     statements: Callable[[CppFile], list[AsmStatement]]
     is_public: Callable[[str], bool]
+    _known: dict[tuple[Definition, int], tuple[Place, ...] | None] = field(default_factory=dict, repr=False)
 
     def of(self, statement: AsmStatement, copy: BulkCopy) -> Spelling:
         """The spelling of a copy's destination; empty if other text than destinations is made of it."""
@@ -57,28 +64,76 @@ class Spaces:
         spans = tuple(statement.template.spans(start, start + len(WORD)))
         if "".join(span.text for span in spans) != WORD:
             return Spelling()  # spelled with escapes, or over a spliced line
-        users: dict[tuple[str, int, int], None] = {}
+        users: dict[Place, None] = {}
         for span in spans:
             macro = _macro_around(span, statement)
             if macro is None:
                 if not _inside(span, statement):
                     return Spelling()  # an argument of a macro: each use of the macro gives its own
                 continue
-            if self.is_public(span.path):
+            places = self._users(macro, span)
+            if places is None:
                 return Spelling()
-            for other in self._sharing(macro, statement):
-                if not _only_destinations(other, span):
-                    return Spelling()
-                users[place_of(other)] = None
+            users.update(dict.fromkeys(places))
         users.pop(place_of(statement), None)
         return Spelling(spans, tuple(users))
 
-    def _sharing(self, macro: Definition, statement: AsmStatement) -> Iterator[AsmStatement]:
-        """Asm statements (this one too) that are made with a macro."""
-        yield statement
-        for unit in self.project.with_word(macro.name):
-            if unit is macro.unit or self.project.connected(unit, macro.unit):
-                yield from (other for other in self.statements(unit) if macro in other.macros)
+    def _users(self, macro: Definition, span: Span) -> tuple[Place, ...] | None:
+        """Asm statements spelled with characters of a macro; None where not all of them are copies' words."""
+        key = (macro, span.start)
+        if key not in self._known:
+            self._known[key] = self._find_users(macro, span)
+        return self._known[key]
+
+    def _find_users(self, macro: Definition, span: Span) -> tuple[Place, ...] | None:
+        names = self._names_made_with(macro)
+        if self.is_public(span.path) or len(names) > _MAX_NAMES:
+            return None
+        users: dict[Place, None] = {}
+        for unit in dict.fromkeys(unit for name in names for unit in self.project.with_word(name)):
+            if unit is not macro.unit and not self.project.connected(unit, macro.unit):
+                continue
+            if self._is_handed_on(unit, names):
+                return None
+            for statement in self.statements(unit):
+                if macro not in statement.macros:
+                    continue
+                if not _only_destinations(statement, span):
+                    return None
+                users[place_of(statement)] = None
+        return tuple(users)
+
+    def _is_handed_on(self, unit: CppFile, names: list[str]) -> bool:
+        """Whether code hands a macro to another macro, by which it may reach any asm text."""
+        return any(
+            definition.parameters is not None
+            for name in names
+            for index in unit.tokens.positions.get(name, ())
+            for callee in _enclosing_calls(unit, index)
+            for definition in self.project.definitions(callee)
+        )
+
+    def _names_made_with(self, macro: Definition) -> list[str]:
+        """A macro's name, and those of the macros whose values are made with it."""
+        names = [macro.name]
+        for name in names:  # grows while it is walked
+            if len(names) > _MAX_NAMES:
+                break
+            for unit in self.project.with_word(name):
+                made = (d for d in unit.definitions if d.value and name in d.value and d.name not in names)
+                names += [d.name for d in dict.fromkeys(made) if d.tokens.positions.get(name)]
+        return names
+
+
+def _enclosing_calls(unit: CppFile, index: int) -> Iterator[str]:
+    """Names before the parentheses around a token, up to the statement's begin."""
+    tokens = unit.tokens
+    for at in range(index - 1, 0, -1):
+        text = tokens.texts[at]
+        if text in (";", "{", "}"):
+            return
+        if text == "(" and tokens.match.get(at, 0) > index:
+            yield tokens.texts[at - 1]
 
 
 def word_start(copy: BulkCopy) -> int | None:
@@ -92,7 +147,7 @@ def word_start(copy: BulkCopy) -> int | None:
     return instruction.start + at + len("shared::") if whole else None
 
 
-def place_of(statement: AsmStatement) -> tuple[str, int, int]:
+def place_of(statement: AsmStatement) -> Place:
     """(path, line, column) of the keyword of a statement."""
     return (statement.unit.file.path, *statement.unit.file.position(statement.offset))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ptxguard import forms
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     from ptxguard.model import BulkCopy, Instruction
     from ptxguard.source.cuda import Function
+    from ptxguard.source.guards import CppFile
     from ptxguard.source.lexer import AsmStatement
     from ptxguard.source.sites import SiteFinder
     from ptxguard.source.uses import Use
 
-_CLUSTER, _CTA = "shared::cluster", "shared::cta"
+_CLUSTER, _CTA, _COPY = "shared::cluster", "shared::cta", "cp.async.bulk"
 # One of each architecture that has the copies.
 _TARGETS = tuple(map(Target.parse, ("sm_90a", "sm_100a", "sm_103a", "sm_110a", "sm_120a", "sm_121a")))
 # More calls than that are a library's; each is a walk through the tree.
@@ -40,6 +41,8 @@ class Helpers:
     """
 
     finder: SiteFinder
+    _candidates: dict[CppFile, list[AsmStatement]] = field(default_factory=dict, repr=False)
+    _skeletons: dict[Function, tuple[list[str], list[str]]] = field(default_factory=dict, repr=False)
 
     def calls(
         self, statement: AsmStatement, instructions: tuple[Instruction, ...], copy: BulkCopy, owner: Function
@@ -74,14 +77,13 @@ class Helpers:
 
     def twin(self, statement: AsmStatement, copy: BulkCopy, owner: Function) -> Twin | None:
         """A function of the same file that differs only in its name, its guards and the spelling."""
-        wanted = _skeleton(owner)
-        for other in self.finder.statements(statement.unit):
-            if _CTA not in other.template.text or other.owner is not None:
-                continue
+        for other in self._spelled_for_cta(statement.unit):
             if _respelled(statement) != _respelled(other):
                 continue
             function = self.finder.graph.owner_at(other.unit, other.offset)
-            if function is None or function.scope != owner.scope or _skeleton(function) != wanted:
+            if function is None or function.scope != owner.scope:
+                continue
+            if self._skeleton(function) != self._skeleton(owner):
                 continue
             if not self._compiled_alike(statement, other):
                 continue
@@ -89,6 +91,25 @@ class Helpers:
             if place is not None:
                 return Twin(function.name, function.qualified, *place)
         return None
+
+    def _spelled_for_cta(self, unit: CppFile) -> list[AsmStatement]:
+        """Statements of functions of a file that hold a copy for the own CTA's window."""
+        known = self._candidates.get(unit)
+        if known is None:
+            known = self._candidates[unit] = [
+                other
+                for other in self.finder.statements(unit)
+                if other.owner is None and _CTA in other.template.text and _COPY in other.template.text
+            ]
+        return known
+
+    def _skeleton(self, function: Function) -> tuple[list[str], list[str]]:
+        """Types and names of the parameters, and the body less literals and what other targets get."""
+        known = self._skeletons.get(function)
+        if known is None:
+            types = [f"{parameter.type_text} {parameter.name}" for parameter in function.parameters]
+            known = self._skeletons[function] = (types, list(_body(function)))
+        return known
 
     def _compiled_alike(self, statement: AsmStatement, other: AsmStatement) -> bool:
         """Whether the other statement is compiled wherever the first one is."""
@@ -112,12 +133,6 @@ def _place_of(statement: AsmStatement, opcode: str) -> tuple[str, int, int] | No
             span = statement.template.spans(instruction.start, instruction.mnemonic_end)[0]
             return (span.path, span.line, span.column)
     return None
-
-
-def _skeleton(function: Function) -> tuple[list[str], list[str]]:
-    """Types and names of the parameters, and the body less literals and what other targets get."""
-    types = [f"{parameter.type_text} {parameter.name}" for parameter in function.parameters]
-    return types, list(_body(function))
 
 
 def _body(function: Function) -> Iterator[str]:
