@@ -85,8 +85,12 @@ class CrossCheck:
 
     def run(self, findings: Iterable[Finding]) -> list[Finding]:
         """The findings with their verdicts, and one for each driver function that no line explains."""
+        held = list(findings)
         self._explained.clear()
-        judged = [self._judged(finding) if finding.syscall else finding for finding in findings]
+        for finding in held:
+            for one in self._calling(finding):
+                self._explained.add((id(one.image), one.kernel.name, finding.syscall or ""))
+        judged = [self._judged(finding) if finding.syscall else finding for finding in held]
         unexplained = [finding for artifact in self.artifacts for finding in self._unexplained(artifact)]
         return [*judged, *with_fingerprints(unexplained)]
 
@@ -101,19 +105,31 @@ class CrossCheck:
         wanted = {target.number for target in self.targets} & set(SYSCALL_ARCHES)
         return image.kind == "elf" and any(loads_on(image.target, number) for number in wanted)
 
-    def _judged(self, finding: Finding) -> Finding:
+    def _calling(self, finding: Finding) -> list[Compiled]:
+        """Kernels that make the call of a finding, by line where the image has lines, and by name."""
         symbol = finding.syscall or ""
-        by_kernel = {place.name: self._compiled(place.name) for place in finding.kernels}
-        by_line = [one for group in self._by_name.values() for one in group if one.holds_line(finding)]
-        calling = {id(one): one for group in by_kernel.values() for one in group if one.calls(symbol)}
-        calling.update((id(one), one) for one in by_line)
-        self._explained.update((id(one.image), one.kernel.name, symbol) for one in calling.values())
+        named = [one for place in finding.kernels for one in self._compiled(place.name) if one.calls(symbol)]
+        lined = [one for group in self._by_name.values() for one in group if one.holds_line(finding)]
+        return list({id(one): one for one in (*named, *lined)}.values())
+
+    def _judged(self, finding: Finding) -> Finding:
+        calling = self._calling(finding)
         if calling:
-            return self._confirmed(finding, list(calling.values()))
+            return self._confirmed(finding, calling)
+        by_kernel = {place.name: self._compiled(place.name) for place in finding.kernels}
         seen = [one for group in by_kernel.values() for one in group]
-        if seen and all(by_kernel.values()):
+        missing = [name for name, group in by_kernel.items() if not group]
+        if seen and not missing and not self._is_called_elsewhere(finding.syscall or ""):
             return _refuted(finding, seen)
-        return _unseen(finding, [name for name, group in by_kernel.items() if not group])
+        return _unseen(finding, missing, compiled=bool(seen))
+
+    def _is_called_elsewhere(self, symbol: str) -> bool:
+        """Whether a kernel that no finding explains makes a call: it may reach the line in a way not seen."""
+        return any(
+            one.calls(symbol) and (id(one.image), one.kernel.name, symbol) not in self._explained
+            for group in self._by_name.values()
+            for one in group
+        )
 
     def _compiled(self, name: str) -> list[Compiled]:
         """Kernels with a name of the source; either side may leave out outer namespaces."""
@@ -200,9 +216,13 @@ def _refuted(finding: Finding, seen: list[Compiled]) -> Finding:
     )
 
 
-def _unseen(finding: Finding, missing: list[str]) -> Finding:
-    what = ", ".join(missing) if missing else "no kernel that reaches this line is known"
-    text = f"not compiled in for these targets: {what}" if missing else what
+def _unseen(finding: Finding, missing: list[str], *, compiled: bool) -> Finding:
+    if missing:
+        text = f"not compiled in for these targets: {', '.join(missing)}"
+    elif compiled:
+        text = "its kernels are compiled and do not call; a kernel that no line explains makes the same call"
+    else:
+        text = "no kernel that reaches this line is known"
     return replace(
         finding,
         performance={**finding.performance, BINARY: {"verdict": UNSEEN}},

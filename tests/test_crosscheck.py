@@ -48,8 +48,21 @@ def test_a_finding_is_confirmed_with_its_kernels(check):
 
 
 def test_a_kernel_without_the_call_refutes_the_finding(check):
-    # The copy stands in a kernel that the library holds, without any call.
-    status, found, _ = check(
+    # A second form in the kernel, which the library's build of it does not hold.
+    plain = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 64, [%2];"
+    second = (
+        f'  asm volatile("{plain}" ::"r"((uint32_t)__cvta_generic_to_shared(tile)), "l"(&map),'
+        ' "r"((uint32_t)__cvta_generic_to_shared(&bar)) : "memory");\n#endif'
+    )
+    status, found, _ = check(lambda text: text.replace("#endif", second, 1), "--binary", "lib.fatbin")
+    assert status == 1
+    assert verdicts(found) == [("TMA001", "error", "confirmed"), ("TMA001", "note", "refuted")]
+    assert "refuted by lib.fatbin" in found[1]["message"]
+    assert found[1]["fix"] is None
+
+
+def test_the_same_call_of_a_kernel_that_nothing_explains_refutes_nothing(check):
+    _, found, _ = check(
         lambda text: (
             text.replace("void copies(", "void other(")
             .replace("void plain(int *out)", "void copies()")
@@ -58,10 +71,8 @@ def test_a_kernel_without_the_call_refutes_the_finding(check):
         "--binary",
         "lib.fatbin",
     )
-    assert status == 1  # what the library does call is explained by nothing
-    assert verdicts(found) == [("TMA001", "note", "refuted"), ("TMA101", "error", None)]
-    assert "refuted by lib.fatbin" in found[0]["message"]
-    assert found[0]["fix"] is None
+    assert verdicts(found) == [("TMA001", "error", "unseen"), ("TMA101", "error", None)]
+    assert "no line explains" in found[0]["evidence"][-1]["text"]
 
 
 def test_a_kernel_that_is_not_there_is_unseen(check):
