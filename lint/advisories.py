@@ -53,14 +53,7 @@ def advisories() -> tuple[Advisory, ...]:
     """Every row of the table."""
     table = tomllib.loads(files("ptxguard").joinpath("advisories.toml").read_text("utf-8"))
     return tuple(
-        Advisory(
-            normal(row["package"]),
-            row["versions"][0],
-            row["versions"][1],
-            row["repaired"],
-            row["what"],
-            row["source"],
-        )
+        Advisory(normal(row["package"]), *row["versions"], row["repaired"], row["what"], row["source"])
         for row in table["advisory"]
     )
 

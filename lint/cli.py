@@ -24,7 +24,6 @@ COMMANDS = {
     "schema": "Print the JSON schema of the records of check.",
     "lsp": "Serve an editor: findings while typing, hover, repairs, jumps.",
     "doctor": "Print what is configured and which optional tools are there.",
-    "store": "Look into a store of runs, tidy it, merge stores, review findings.",
     "repro": "Write a reproducer and an issue text for a finding.",
 }
 

@@ -48,8 +48,6 @@ LAYERS = (
     ("verify.",),
     ("api",),
     ("probe.",),
-    ("measured",),
-    ("store.",),
     ("output.",),
     ("lsp.",),
     ("commands.",),

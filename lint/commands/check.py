@@ -49,7 +49,6 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 @config_options
 @living_options
 @click.option("--binary", "binaries", multiple=True, metavar="LIB", help="Cross-check with it; repeatable.")
-@click.option("--store", metavar="FILE", help="Keep the run there; prices that a probe in it measured count.")
 @click.option("--stdin-filename", metavar="PATH", help="Check standard input as the text of this file.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -75,14 +74,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     living = Living.read(given, config)
     compiled = _read_binaries(given["binaries"], asked)
-    measured = _measured(given["store"])
     bound = read_size(given["fail_above"])
 
     def judge(
         overlay: Mapping[str, bytes], progress: Callable[[int, int, str], None] | None = None
     ) -> tuple[Analysis, list[Finding]]:
         analysis = analyse_source(given, options, progress, overlay)
-        found = fixing.offers(analysis, measured(run_rules(analysis, rules, asked)), options.cuda_min)
+        found = fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
         return analysis, living.keep(compiled.run(found) if compiled else found, analysis, rules)
 
     with progress_bar() as progress:
@@ -105,8 +103,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         targets_named=asked.targets_named,
     )
     write_report(report, outputs, given["color"])
-    if given["store"] is not None and not report.errors:
-        _keep(given, found, report.targets)
     for error in report.errors:
         click.echo(f"ptxguard: {error}", err=True)
     for remark in (*living.remarks(), *(statistics(found) if given["statistics"] else ())):
@@ -115,27 +111,6 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     failed = any(fails(finding, worst, bound) for finding in found)
     failed = failed and not given["exit_zero"] and may_fail(outputs)
     ctx.exit(2 if report.errors else int(failed))
-
-
-def _measured(place: str | None) -> Callable[[list[Finding]], list[Finding]]:
-    """What puts measured prices of a store's probes in the place of predicted ones."""
-    if place is None:
-        return list
-    from ptxguard.measured import raise_to_measured
-    from ptxguard.store.sqlite import open_store
-
-    with open_store(place) as store:
-        results = store.probe_results()
-    return lambda findings: raise_to_measured(findings, results)
-
-
-def _keep(given: Mapping[str, Any], findings: Iterable[Finding], targets: Iterable[str]) -> None:
-    """Put the run into the store; one with errors is not kept, since what it lacks would look resolved."""
-    from ptxguard.store.keeping import source_run
-    from ptxguard.store.sqlite import open_store
-
-    with open_store(given["store"]) as store:
-        store.add(source_run(given["paths"], findings, {"targets": list(targets)}))
 
 
 def _read_binaries(paths: Sequence[str], asked: CheckOptions) -> CrossCheck | None:

@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 )
 @click.option("--compare", type=click.Path(path_type=Path), help="An older result; growth is exit status 1.")
 @click.option("--list", "list_only", is_flag=True, help="Name the variants and end.")
-@click.option(
-    "--store", metavar="FILE", help="Keep the result there too, as evidence for `check` and `scan`."
-)
 @click.option("--device-module", default=REAL_DEVICE, hidden=True)
 def command(
     output_file: Path | None,
@@ -78,7 +75,6 @@ def command(
     timeout: float,
     compare: Path | None,
     list_only: bool,  # noqa: FBT001 - click passes every option by keyword
-    store: str | None,
     device_module: str,
 ) -> int:
     """Measure on this machine's card what each form of a bulk copy, and each frame, costs.
@@ -117,12 +113,6 @@ def command(
     text = dump_result(result)
     if output_file is not None:
         _write(output_file, text)
-    if store is not None:
-        from ptxguard.store.keeping import probe_run
-        from ptxguard.store.sqlite import open_store
-
-        with open_store(store) as kept:
-            kept.add(probe_run(result))
     click.echo(text.rstrip() if output_format == "json" else render_result(result))
     return _conclude(result, older)
 

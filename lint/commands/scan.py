@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ptxguard.commands.options import read_gpus
 from ptxguard.commands.outputoptions import output_options, read_outputs
+from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, render
 from ptxguard.output.progress import progress_bar
 from ptxguard.output.report import Report, deliver
-from ptxguard.threshold import fails, read_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from ptxguard.memcost import Gpu
     from ptxguard.output.formats import Output
 
-_JSON = frozenset({"json", "json-v1"})
 _LEVELS = click.Choice([level.word for level in reversed(Severity)])
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MiB|GiB|KiB)?\Z", re.IGNORECASE)
+_UNIT_MIB = {"kib": 1 / 1024, "mib": 1.0, "gib": 1024.0}
 
 
 @click.command()
@@ -46,7 +48,6 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 @click.option(
     "--fail-on", type=_LEVELS, default="error", show_default=True, help="Exit 1 from this severity on."
 )
-@click.option("--store", metavar="FILE", help="Keep the run there; prices that a probe in it measured count.")
 @output_options()
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -66,49 +67,31 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     if not paths:
         raise click.UsageError("name a file, a directory or --env")
     outputs = read_outputs(given)
-    bound = read_size(given["fail_above"])
+    bound = _read_size(given["fail_above"])
     gpus = read_gpus(given["gpus"])
-    found = _take_stock(paths, given, {output.format for output in outputs})
+    found = _take_stock(paths, given)
     errors = list(found.errors)
-    findings = _priced(find_all(found.artifacts, gpus, errors), given["store"])
+    findings = find_all(found.artifacts, gpus, errors)
     for output in outputs:
         deliver(_rendered(found, findings, errors, gpus, output, given["color"]), output.file)
-    if given["store"] is not None and not errors:
-        from ptxguard.store.keeping import binary_run
-        from ptxguard.store.sqlite import open_store
-
-        with open_store(given["store"]) as store:
-            store.add(binary_run(paths, found.artifacts, findings))
     for error in errors:
         click.echo(f"ptxguard: {error}", err=True)
     failed = any(_fails(finding, Severity[given["fail_on"].upper()], bound) for finding in findings)
     ctx.exit(2 if errors else int(failed and may_fail(outputs)))
 
 
-def _priced(findings: tuple[Finding, ...], place: str | None) -> tuple[Finding, ...]:
-    """The findings, with the prices that a probe in the store has measured."""
-    if place is None:
-        return findings
-    from ptxguard.measured import raise_to_measured
-    from ptxguard.store.sqlite import open_store
-
-    with open_store(place) as store:
-        return tuple(raise_to_measured(findings, store.probe_results()))
-
-
-def _take_stock(paths: Sequence[str], given: dict[str, Any], formats: set[str]) -> Inventory:
+def _take_stock(paths: Sequence[str], given: dict[str, Any]) -> Inventory:
     from ptxguard.arch import Target
     from ptxguard.binary.image import Wish
     from ptxguard.binary.inventory import inventory
     from ptxguard.output.scan_json import kernels_json
 
-    every, kept = given["kernels"] == "all", given["store"] is not None
-    only_json = formats <= _JSON
+    every, as_json = given["kernels"] == "all", given["output_format"] == "json"
     wish = Wish(
         every_kernel=every,
         targets=frozenset(Target.parse(name).name for name in given["targets"]) or None,
-        digest=kept or not formats.isdisjoint(_JSON),
-        encode=kernels_json if every and only_json and not kept else None,
+        digest=as_json,
+        encode=kernels_json if every and as_json else None,
     )
     with progress_bar() as draw:
         tell = None if draw is None else lambda done, what: draw(done, done + 1, what)
@@ -116,11 +99,22 @@ def _take_stock(paths: Sequence[str], given: dict[str, Any], formats: set[str]) 
 
 
 def _fails(finding: Finding, level: Severity, bound_mib: float | None) -> bool:
-    """Whether a finding makes the command exit 1; with a bound, kernels that never run do not."""
+    """Whether a finding makes the command exit 1; a price that is not known counts by severity."""
+    prices = [cost.expected_mib for cost in finding.cost if cost.expected_mib is not None]
+    if bound_mib is None or not prices:
+        return finding.severity >= level
     from ptxguard.compiled import NEVER_RUNS
 
-    never = bound_mib is not None and finding.performance.get(NEVER_RUNS)
-    return not never and fails(finding, level, bound_mib)
+    return max(prices) > bound_mib and not finding.performance.get(NEVER_RUNS)
+
+
+def _read_size(text: str | None) -> float | None:
+    if text is None:
+        return None
+    match = _SIZE.match(text.strip())
+    if match is None:
+        raise ConfigError(f'--fail-above {text!r} is no size; write it like "256 MiB"')
+    return float(match[1]) * _UNIT_MIB[(match[2] or "MiB").lower()]
 
 
 def _rendered(
@@ -135,7 +129,7 @@ def _rendered(
         from ptxguard.output import scan_text
 
         return scan_text.render(found, findings, [gpu.name for gpu in gpus], output.style(color))
-    if output.format in _JSON:
+    if output.format in ("json", "json-v1"):
         from ptxguard.output import scan_json
 
         return scan_json.render(found.artifacts, findings, errors)
