@@ -20,6 +20,7 @@ COMMANDS = {
     "scan": "Scan compiled code, wheels and environments for driver calls.",
     "cost": "Price a stack size or a syscall on every GPU.",
     "probe": "Measure on this machine's card what a form costs.",
+    "store": "Thin out, merge or write out a store of runs.",
     "schema": "Print the JSON schema of the records of check.",
     "doctor": "Print what is configured and which optional tools are there.",
     "repro": "Write a reproducer and an issue text for a finding.",

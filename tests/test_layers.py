@@ -45,6 +45,7 @@ LAYERS = (
     ("api",),
     ("probe.",),
     ("output.",),
+    ("store.",),
     ("commands.",),
     ("cli",),
     ("__main__",),

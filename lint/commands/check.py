@@ -13,6 +13,7 @@ from ptxguard.commands.fixoptions import FixOptions, fix_options
 from ptxguard.commands.livingoptions import Living, config_options, configured, living_options
 from ptxguard.commands.options import analyse_source, read_options, source_options
 from ptxguard.commands.outputoptions import output_options, read_outputs
+from ptxguard.commands.storeoptions import Keeping, store_options
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, write_report
@@ -46,6 +47,7 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 @fix_options
 @config_options
 @living_options
+@store_options
 @click.option("--stdin-filename", metavar="PATH", help="Check standard input as the text of this file.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -71,13 +73,14 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     living = Living.read(given, config)
     bound = read_size(given["fail_above"])
+    keeping = Keeping.read(given)
 
     def judge(
         overlay: Mapping[str, bytes], progress: Callable[[int, int, str], None] | None = None
     ) -> tuple[Analysis, list[Finding]]:
         analysis = analyse_source(given, options, progress, overlay)
         found = fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
-        return analysis, living.keep(found, analysis, rules)
+        return analysis, living.keep(keeping.measured(found), analysis, rules)
 
     with progress_bar() as progress:
         analysis, found = judge(overlay, progress)
@@ -99,6 +102,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         targets_named=asked.targets_named,
     )
     write_report(report, outputs, given["color"])
+    keeping.keep_source(given["paths"], living.whole, report.errors)
     for error in report.errors:
         click.echo(f"ptxguard: {error}", err=True)
     for remark in (*living.remarks(), *(statistics(found) if given["statistics"] else ())):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxguard.commands.outputoptions import output_options, read_outputs
+from ptxguard.commands.storeoptions import Keeping, store_options
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, render
@@ -42,6 +43,7 @@ _UNIT_MIB = {"kib": 1 / 1024, "mib": 1.0, "gib": 1024.0}
     "--fail-on", type=_LEVELS, default="error", show_default=True, help="Exit 1 from this severity on."
 )
 @output_options()
+@store_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Scan compiled code, wheels and environments for driver calls.
@@ -62,11 +64,13 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     outputs = read_outputs(given)
     bound = _read_size(given["fail_above"])
     gpus = _read_gpus(given["gpus"])
+    keeping = Keeping.read(given)
     found = _take_stock(paths, given["targets"], every=given["kernels"] == "all")
     errors = list(found.errors)
-    findings = find_all(found.artifacts, gpus, errors)
+    findings = keeping.measured(find_all(found.artifacts, gpus, errors))
     for output in outputs:
         deliver(_rendered(found, findings, errors, gpus, output, given["color"]), output.file)
+    keeping.keep_binary(found.artifacts, findings, errors)
     for error in errors:
         click.echo(f"ptxguard: {error}", err=True)
     failed = any(_fails(finding, Severity[given["fail_on"].upper()], bound) for finding in findings)

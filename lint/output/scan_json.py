@@ -80,12 +80,17 @@ def _kernel(kernel: CubinKernel, image: Image) -> dict[str, Any]:
         "stack_bytes": kernel.stack_bytes,
         "stack_known": not kernel.stack_unknown,
         "cluster_dims": kernel.cluster_dims,
-        "syscalls": [
-            {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
-            for syscall in kernel.syscalls
-        ],
+        "syscalls": syscall_records(kernel),
         "externs": kernel.externs,
     }
+
+
+def syscall_records(kernel: CubinKernel) -> list[dict[str, Any]]:
+    """The driver functions that a kernel reaches, each with its calls."""
+    return [
+        {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
+        for syscall in kernel.syscalls
+    ]
 
 
 def _site(site: CallSite) -> dict[str, Any]:
