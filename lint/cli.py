@@ -21,6 +21,7 @@ COMMANDS = {
     "diff": "Compare the kernels of two builds: driver calls, registers, stack, price.",
     "cost": "Price a stack size or a syscall on every GPU.",
     "probe": "Measure on this machine's card what a form costs.",
+    "store": "Thin out, merge or write out a store of runs.",
     "schema": "Print the JSON schema of the records of check.",
     "lsp": "Serve an editor: findings while typing, hover, repairs, jumps.",
     "doctor": "Print what is configured and which optional tools are there.",

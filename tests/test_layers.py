@@ -49,6 +49,7 @@ LAYERS = (
     ("api",),
     ("probe.",),
     ("output.",),
+    ("store.",),
     ("lsp.",),
     ("commands.",),
     ("cli",),

@@ -14,6 +14,7 @@ from ptxguard.commands.fixoptions import FixOptions, fix_options
 from ptxguard.commands.livingoptions import Living, config_options, configured, living_options
 from ptxguard.commands.options import analyse_source, read_gpus, read_options, source_options
 from ptxguard.commands.outputoptions import output_options, read_outputs
+from ptxguard.commands.storeoptions import Keeping, store_options
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, write_report
@@ -49,6 +50,7 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 @config_options
 @living_options
 @click.option("--binary", "binaries", multiple=True, metavar="LIB", help="Cross-check with it; repeatable.")
+@store_options
 @click.option("--stdin-filename", metavar="PATH", help="Check standard input as the text of this file.")
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
@@ -75,12 +77,14 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     living = Living.read(given, config)
     compiled = _read_binaries(given["binaries"], asked)
     bound = read_size(given["fail_above"])
+    keeping = Keeping.read(given)
 
     def judge(
         overlay: Mapping[str, bytes], progress: Callable[[int, int, str], None] | None = None
     ) -> tuple[Analysis, list[Finding]]:
         analysis = analyse_source(given, options, progress, overlay)
         found = fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
+        found = keeping.measured(found)
         return analysis, living.keep(compiled.run(found) if compiled else found, analysis, rules)
 
     with progress_bar() as progress:
@@ -103,6 +107,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         targets_named=asked.targets_named,
     )
     write_report(report, outputs, given["color"])
+    keeping.keep_source(given["paths"], living.whole, report.errors)
     for error in report.errors:
         click.echo(f"ptxguard: {error}", err=True)
     for remark in (*living.remarks(), *(statistics(found) if given["statistics"] else ())):

@@ -111,6 +111,7 @@ class Living:
         suppressed: number of findings that comments suppress, after `keep`.
         known: number of those that the baseline holds.
         gone: lines of the baseline that nothing matches, with counts.
+        whole: findings before baseline and changed lines take some away, after `keep`.
     """
 
     per_file: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -121,6 +122,7 @@ class Living:
     suppressed: int = 0
     known: int = 0
     gone: tuple[tuple[str, int], ...] = ()
+    whole: tuple[Finding, ...] = ()
 
     @classmethod
     def read(cls, given: Mapping[str, Any], config: Config) -> Living:
@@ -152,6 +154,7 @@ class Living:
 
             kept = suppress(left, analysis.directives, [rule.meta.code for rule in rules])
             left, self.suppressed = kept.findings, kept.suppressed
+        self.whole = tuple(left)
         if self.baseline is not None:
             compared = self.baseline.compare(left)
             left, self.known, self.gone = compared.new, compared.known, compared.gone

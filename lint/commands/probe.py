@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     "--timeout", default=TIMEOUT_S, show_default=True, help="Seconds after which one child is ended."
 )
 @click.option("--compare", type=click.Path(path_type=Path), help="An older result; growth is exit status 1.")
+@click.option("--store", metavar="FILE|URL", help="Keep the run there: a file, or postgresql://….")
 @click.option("--list", "list_only", is_flag=True, help="Name the variants and end.")
 @click.option("--device-module", default=REAL_DEVICE, hidden=True)
 def command(
@@ -74,6 +75,7 @@ def command(
     runs: int | None,
     timeout: float,
     compare: Path | None,
+    store: str | None,
     list_only: bool,  # noqa: FBT001 - click passes every option by keyword
     device_module: str,
 ) -> int:
@@ -114,7 +116,16 @@ def command(
     if output_file is not None:
         _write(output_file, text)
     click.echo(text.rstrip() if output_format == "json" else render_result(result))
+    if store is not None:
+        _keep(store, result)
     return _conclude(result, older)
+
+
+def _keep(place: str, result: dict[str, Any]) -> None:
+    from ptxguard.commands.storeoptions import keep_run
+    from ptxguard.store.collect import probe_run
+
+    keep_run(place, probe_run(result))
 
 
 def _show_runs(runs: Sequence[Run], output_format: str) -> int:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ptxguard.commands.options import read_gpus
 from ptxguard.commands.outputoptions import output_options, read_outputs
-from ptxguard.errors import ConfigError
+from ptxguard.commands.storeoptions import Keeping, store_options
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, render
 from ptxguard.output.progress import progress_bar
 from ptxguard.output.report import Report, deliver
+from ptxguard.threshold import fails, read_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from ptxguard.memcost import Gpu
     from ptxguard.output.formats import Output
 
+_JSON = frozenset({"json", "json-v1"})
 _LEVELS = click.Choice([level.word for level in reversed(Severity)])
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(MiB|GiB|KiB)?\Z", re.IGNORECASE)
-_UNIT_MIB = {"kib": 1 / 1024, "mib": 1.0, "gib": 1024.0}
 
 
 @click.command()
@@ -49,6 +48,7 @@ _UNIT_MIB = {"kib": 1 / 1024, "mib": 1.0, "gib": 1024.0}
     "--fail-on", type=_LEVELS, default="error", show_default=True, help="Exit 1 from this severity on."
 )
 @output_options()
+@store_options
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:
     """Scan compiled code, wheels and environments for driver calls.
@@ -67,31 +67,33 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     if not paths:
         raise click.UsageError("name a file, a directory or --env")
     outputs = read_outputs(given)
-    bound = _read_size(given["fail_above"])
+    bound = read_size(given["fail_above"])
     gpus = read_gpus(given["gpus"])
-    found = _take_stock(paths, given)
+    keeping = Keeping.read(given)
+    found = _take_stock(paths, given, {output.format for output in outputs})
     errors = list(found.errors)
-    findings = find_all(found.artifacts, gpus, errors)
+    findings = keeping.measured(find_all(found.artifacts, gpus, errors))
     for output in outputs:
         deliver(_rendered(found, findings, errors, gpus, output, given["color"]), output.file)
+    keeping.keep_binary(found.artifacts, findings, errors)
     for error in errors:
         click.echo(f"ptxguard: {error}", err=True)
     failed = any(_fails(finding, Severity[given["fail_on"].upper()], bound) for finding in findings)
     ctx.exit(2 if errors else int(failed and may_fail(outputs)))
 
 
-def _take_stock(paths: Sequence[str], given: dict[str, Any]) -> Inventory:
+def _take_stock(paths: Sequence[str], given: dict[str, Any], formats: set[str]) -> Inventory:
     from ptxguard.arch import Target
     from ptxguard.binary.image import Wish
     from ptxguard.binary.inventory import inventory
     from ptxguard.output.scan_json import kernels_json
 
-    every, as_json = given["kernels"] == "all", given["output_format"] == "json"
+    every, kept = given["kernels"] == "all", given["store"] is not None
     wish = Wish(
         every_kernel=every,
         targets=frozenset(Target.parse(name).name for name in given["targets"]) or None,
-        digest=as_json,
-        encode=kernels_json if every and as_json else None,
+        digest=kept or not formats.isdisjoint(_JSON),
+        encode=kernels_json if every and formats <= _JSON and not kept else None,
     )
     with progress_bar() as draw:
         tell = None if draw is None else lambda done, what: draw(done, done + 1, what)
@@ -99,22 +101,11 @@ def _take_stock(paths: Sequence[str], given: dict[str, Any]) -> Inventory:
 
 
 def _fails(finding: Finding, level: Severity, bound_mib: float | None) -> bool:
-    """Whether a finding makes the command exit 1; a price that is not known counts by severity."""
-    prices = [cost.expected_mib for cost in finding.cost if cost.expected_mib is not None]
-    if bound_mib is None or not prices:
-        return finding.severity >= level
+    """Whether a finding makes the command exit 1; with a bound, kernels that never run do not."""
     from ptxguard.compiled import NEVER_RUNS
 
-    return max(prices) > bound_mib and not finding.performance.get(NEVER_RUNS)
-
-
-def _read_size(text: str | None) -> float | None:
-    if text is None:
-        return None
-    match = _SIZE.match(text.strip())
-    if match is None:
-        raise ConfigError(f'--fail-above {text!r} is no size; write it like "256 MiB"')
-    return float(match[1]) * _UNIT_MIB[(match[2] or "MiB").lower()]
+    never = bound_mib is not None and finding.performance.get(NEVER_RUNS)
+    return not never and fails(finding, level, bound_mib)
 
 
 def _rendered(
@@ -129,7 +120,7 @@ def _rendered(
         from ptxguard.output import scan_text
 
         return scan_text.render(found, findings, [gpu.name for gpu in gpus], output.style(color))
-    if output.format in ("json", "json-v1"):
+    if output.format in _JSON:
         from ptxguard.output import scan_json
 
         return scan_json.render(found.artifacts, findings, errors)

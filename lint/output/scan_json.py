@@ -13,7 +13,7 @@ from ptxguard.binary.inflate import unpack
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image, Syscall
+    from ptxguard.binary.facts import Artifact, CallSite, CubinKernel, Image
     from ptxguard.errors import PtxguardError
     from ptxguard.finding import Finding
 
@@ -94,7 +94,7 @@ def _kernel(kernel: CubinKernel, place: str) -> str:
         f'"stack_bytes": {_number(kernel.stack_bytes)}, '
         f'"stack_known": {"false" if kernel.stack_unknown else "true"}, '
         f'"cluster_dims": {_dumps(dims) if dims else "null"}, '
-        f'"syscalls": {_dumps([_syscall(syscall) for syscall in syscalls]) if syscalls else "[]"}, '
+        f'"syscalls": {_dumps(syscall_records(kernel)) if syscalls else "[]"}, '
         f'"externs": {_dumps(kernel.externs) if kernel.externs else "[]"}}}'
     )
 
@@ -103,8 +103,12 @@ def _number(value: int | None) -> str:
     return "null" if value is None else str(value)
 
 
-def _syscall(syscall: Syscall) -> dict[str, Any]:
-    return {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
+def syscall_records(kernel: CubinKernel) -> list[dict[str, Any]]:
+    """The driver functions that a kernel reaches, each with its calls."""
+    return [
+        {"name": syscall.name, "sites": [_site(site) for site in syscall.sites]}
+        for syscall in kernel.syscalls
+    ]
 
 
 def _site(site: CallSite) -> dict[str, Any]:

@@ -19,10 +19,11 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiled import CompileError, compile_programs
 from generate import generate
 from judged import Disagreement, compare, judge
 from program import INSTALLED, World
+
+from compiled import CompileError, compile_programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,0 +1,1 @@
+"""Runs with their findings, kernels and measurements, kept in a database."""
