@@ -213,7 +213,7 @@ class Reader:
     def probes(self) -> tuple[ProbeRun, ...]:
         """Probe runs, the newest measurement first."""
         rows = self.database.rows(f"{_PROBE} ORDER BY measured DESC, run DESC")
-        return tuple(ProbeRun(*row[:5], record=json.loads(row[5])) for row in rows)
+        return tuple(ProbeRun(*(*row[:5], json.loads(row[5]))) for row in rows)
 
     def search(self, text: str, limit: int = 50) -> tuple[Hit, ...]:
         """Files, functions and kernels whose name holds all words of a text, by kind and name."""
@@ -239,14 +239,8 @@ def _first(page: int, size: int) -> int:
 
 def _run(row: tuple[Any, ...], artifacts: tuple[StoredArtifact, ...] = ()) -> Run:
     *head, errors, findings, kernels, thinned = row
-    return Run(
-        *head,
-        errors=tuple(json.loads(errors)),
-        finding_count=findings,
-        kernel_count=kernels,
-        thinned=bool(thinned),
-        artifacts=artifacts,
-    )
+    values = (*head, tuple(json.loads(errors)), findings, kernels, bool(thinned), artifacts)
+    return Run(*values)
 
 
 def _finding(row: tuple[Any, ...]) -> StoredFinding:

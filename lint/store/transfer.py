@@ -104,9 +104,8 @@ def _load_kernels(database: Database, run: int) -> Iterator[NewKernel]:
     )
     for *head, dims, syscalls, externs in rows:
         cluster_dims = tuple(int(part) for part in dims.split(",")) if dims else None
-        yield NewKernel(
-            *head, cluster_dims=cluster_dims, syscalls=json.loads(syscalls), externs=json.loads(externs)
-        )
+        values = (*head, cluster_dims, json.loads(syscalls), json.loads(externs))
+        yield NewKernel(*values)
 
 
 def _reviews(database: Database) -> list[dict[str, str]]:
