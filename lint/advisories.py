@@ -53,7 +53,14 @@ def advisories() -> tuple[Advisory, ...]:
     """Every row of the table."""
     table = tomllib.loads(files("ptxguard").joinpath("advisories.toml").read_text("utf-8"))
     return tuple(
-        Advisory(normal(row["package"]), *row["versions"], row["repaired"], row["what"], row["source"])
+        Advisory(
+            package=normal(row["package"]),
+            first=row["versions"][0],
+            end=row["versions"][1],
+            repaired=row["repaired"],
+            what=row["what"],
+            source=row["source"],
+        )
         for row in table["advisory"]
     )
 
