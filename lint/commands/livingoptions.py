@@ -143,7 +143,7 @@ class Living:
         if given["new_from_rev"] is not None:
             from ptxguard.changes import read_changes
 
-            living.changes = read_changes(given["new_from_rev"], given["diff_filter"])
+            living.changes = read_changes(given["new_from_rev"], given["diff_filter"], given["paths"])
         return living
 
     def keep(self, findings: Sequence[Finding], analysis: Analysis, rules: Iterable[Rule]) -> list[Finding]:

@@ -1,0 +1,75 @@
+"""Comments that suppress findings, and those that do not; through the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from livingkit import source
+
+
+@pytest.mark.parametrize(
+    ("before", "behind"),
+    [
+        ("", "  // ptxguard: ignore[TMA001] reason"),
+        ("", "  /* ptxguard: ignore[TMA] */"),
+        ("", "  // NOLINT(ptxguard-TMA001)"),
+        ("", "  // NOLINT(bugprone-foo, ptxguard-TMA001)"),
+        ("  // ptxguard: ignore[ASM001, tma001]\n", ""),
+        ("  // NOLINTNEXTLINE(ptxguard-TMA001)\n", ""),
+        ("  // ptxguard: disable[TMA001]\n", ""),
+        ("  // ptxguard: file-ignore[TMA001] generated\n", ""),
+    ],
+)
+def test_a_comment_suppresses_its_finding(tree, check, before, behind):
+    tree(a_cu=source(before, behind))
+    status, found, err = check(".")
+    assert (status, found) == (0, [])
+    assert "1 suppressed by comments" in err
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "line"),
+    [
+        ("", '  "// ptxguard: ignore[TMA001]"', 5),  # a literal is no comment
+        ("  // ptxguard: ignore[TMA001]\n\n", "", 7),  # not the line before
+        ("  // NOLINT\n", "", 6),
+        ("  // NOLINT(TMA001)\n", "", 6),
+        ("  // ptxguard: disable[TMA001]\n  // ptxguard: enable[TMA001]\n", "", 7),
+    ],
+)
+def test_what_is_no_such_comment_suppresses_nothing(tree, check, before, behind, line):
+    tree(a_cu=source(before, behind))
+    status, found, _ = check(".")
+    assert status == 1
+    assert ("TMA001", "a.cu", line) in found
+
+
+def test_a_range_ends_where_it_is_enabled_again(tree, check):
+    first = source("  // ptxguard: disable[TMA001]\n", "", "pull").replace(
+        "}\n", "}\n// ptxguard: enable[TMA001]\n"
+    )
+    tree(a_cu=first + source(name="push"))
+    assert [row[0] for row in check(".")[1]] == ["TMA001"]
+
+
+def test_an_unused_comment_is_reported_and_one_without_code_too(tree, check):
+    tree(
+        a_cu=source(behind="  // ptxguard: ignore").replace("cluster", "cta")
+        + "// ptxguard: ignore[TMA002]\n"
+    )
+    status, found, _ = check(".")
+    assert status == 0  # warnings
+    assert found == [("SUP002", "a.cu", 5), ("SUP001", "a.cu", 8)]
+
+
+def test_a_comment_about_a_rule_that_does_not_run_is_not_called_unused(tree, check):
+    tree(a_cu="// ptxguard: ignore[TMA002]\n")
+    assert check(".", "--select", "TMA001")[1] == []
+
+
+def test_comments_of_python_and_ptx_files(tree, check):
+    tree(
+        a_py="# ptxguard: ignore[TMA001]\n",
+        a_ptx="// ptxguard: file-ignore[TMA001]\n.version 8.6\n.target sm_120a\n.address_size 64\n",
+    )
+    assert check(".")[1] == [("SUP001", "a.ptx", 1), ("SUP001", "a.py", 1)]
