@@ -62,6 +62,24 @@ def test_an_unused_comment_is_reported_and_one_without_code_too(tree, check):
     assert found == [("SUP002", "a.cu", 5), ("SUP001", "a.cu", 8)]
 
 
+def test_a_code_that_no_rule_has_is_reported(tree, check, run):
+    tree(a_cu=source("  // ptxguard: ignore[TMA0O1]\n"))
+    assert check(".")[1] == [("SUP001", "a.cu", 5), ("TMA001", "a.cu", 6)]
+    assert "there is no rule TMA0O1; did you mean TMA001?" in run("check", ".")[1]
+    tree(a_cu="// ptxguard: ignore[TMA101]\n")  # of scan
+    assert check(".")[1] == []
+
+
+def test_an_enable_is_about_its_own_code_and_about_a_range(tree, check):
+    disabled = "// ptxguard: disable[TMA]\n"
+    tree(a_cu=disabled + "// ptxguard: enable[TMA001]\n" + source())
+    assert check(".")[1] == [("SUP001", "a.cu", 1), ("TMA001", "a.cu", 7)]
+    tree(a_cu=disabled + "// ptxguard: enable[TMA002]\n" + source())
+    assert check(".")[1] == []
+    tree(a_cu="// ptxguard: enable[TMA001]\n// ptxguard: enable\n")
+    assert check(".")[1] == [("SUP001", "a.cu", 1), ("SUP002", "a.cu", 2)]
+
+
 def test_a_comment_about_a_rule_that_does_not_run_is_not_called_unused(tree, check):
     tree(a_cu="// ptxguard: ignore[TMA002]\n")
     assert check(".", "--select", "TMA001")[1] == []
