@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livingkit import source
+from livingkit import COPY, KERNEL, OPCODE, source
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,63 @@ def test_comments_of_python_and_ptx_files(tree, check):
         a_ptx="// ptxguard: file-ignore[TMA001]\n.version 8.6\n.target sm_120a\n.address_size 64\n",
     )
     assert check(".")[1] == [("SUP001", "a.ptx", 1), ("SUP001", "a.py", 1)]
+
+
+INSTRUCTION = f"{OPCODE} [%0], [%1], 1024, [%2];"
+BEFORE = "  // ptxguard: ignore[TMA001]\n"
+BEHIND = "  // ptxguard: ignore[TMA001]"
+OPERANDS = ':: "r"(s), "l"(src), "r"(b)'
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f'{BEFORE}  asm volatile(\n    "{INSTRUCTION}"\n    {OPERANDS});\n',
+        f'{BEFORE}  asm volatile(R"({{\n\n    {INSTRUCTION}\n  }})" {OPERANDS});\n',
+        f'  asm volatile(R"({{\n    {INSTRUCTION}\n  }})" {OPERANDS});{BEHIND}\n',
+        f'  asm volatile(\n{BEFORE}    R"({{\n    {INSTRUCTION}\n  }})" {OPERANDS});\n',
+        f'  // NOLINTNEXTLINE(ptxguard-TMA001)\n  asm volatile(\n    "{INSTRUCTION}"\n    {OPERANDS});\n',
+    ],
+)
+def test_a_comment_beside_a_statement_is_about_all_of_it(tree, check, statement):
+    tree(a_cu=KERNEL.replace(COPY, statement).replace("BEFORE", ""))
+    assert check(".")[:2] == (0, [])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f'  asm volatile("nop;"\n    ::);{BEHIND}\n  asm volatile("{INSTRUCTION}" {OPERANDS});\n',
+        f'{BEFORE}  asm volatile("nop;" ::);\n  asm volatile("{INSTRUCTION}" {OPERANDS});\n',
+        f'  asm volatile("{INSTRUCTION}"\n{BEFORE}    {OPERANDS});\n',
+    ],
+)
+def test_a_comment_is_about_no_other_statement(tree, check, statement):
+    tree(a_cu=KERNEL.replace(COPY, statement).replace("BEFORE", ""))
+    assert sorted(row[0] for row in check(".")[1]) == ["SUP001", "TMA001"]
+
+
+TRITON = """import triton.language as tl
+
+
+def pull(s, src, b):
+    HERE
+    return tl.inline_asm_elementwise(\"\"\"{
+        INSTRUCTION
+    }\"\"\", "=r,r,l,r", [s, src, b], dtype=tl.int32, is_pure=False, pack=1)BEHIND
+""".replace("INSTRUCTION", INSTRUCTION.replace("%", "$"))
+
+
+@pytest.mark.parametrize(
+    ("here", "behind", "codes"),
+    [
+        ("pass", "", ["TMA001"]),
+        ("# ptxguard: ignore[TMA001] reason", "", []),
+        ("pass", "  # ptxguard: ignore[TMA001]", []),
+        ('"# ptxguard: ignore[TMA001]"', "", ["TMA001"]),  # a literal is no comment
+        ("# ptxguard: ignore[TMA002]", "", ["SUP001", "TMA001"]),
+    ],
+)
+def test_a_comment_beside_a_literal_of_python_is_about_all_of_it(tree, check, here, behind, codes):
+    tree(a_py=TRITON.replace("HERE", here).replace("BEHIND", behind))
+    assert [row[0] for row in check(".")[1]] == codes
