@@ -34,6 +34,9 @@ def test_the_nearest_configuration_holds(tree, check, tmp_path, monkeypatch):
         ("severity = {TMA9 = 'note'}", "there is no rule 'TMA9'"),
         ("fail-above = 'much'", "is no size"),
         ("a =", "is no TOML"),
+        ("per-file-ignores = {'a.cu' = ['TMA9']}", "no rule matches 'TMA9'"),
+        ("\ngpu = []\nignroe = []", "ptxguard.toml:3: unknown key"),
+        ("[severty]\nTMA001 = 'off'", "ptxguard.toml:1: unknown key 'severty'; did you mean 'severity'?"),
     ],
 )
 def test_a_wrong_configuration_is_an_error(tree, run, tmp_path, text, words):
@@ -43,6 +46,23 @@ def test_a_wrong_configuration_is_an_error(tree, run, tmp_path, text, words):
     assert (status, out) == (2, "")
     assert words in err
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[project]\nname = 'x'\n", "has no [tool.ptxguard]"),
+        ("[tool.other]\nignroe = 1\n[tool.ptxguard]\nignroe = []\n", "pyproject.toml:4: unknown key"),
+        ("[tool.ptxguard.severty]\nTMA001 = 'off'\n", "pyproject.toml:1: unknown key"),
+        ("[tool.ptxguard]\nignore = 1\n", "pyproject.toml:2: ignore wants a list"),
+    ],
+)
+def test_a_wrong_project_file_is_an_error_with_its_line(tree, run, tmp_path, text, words):
+    tree(a_cu=source())
+    (tmp_path / "pyproject.toml").write_text(text)
+    status, out, err = run("check", ".", "--config", "pyproject.toml")
+    assert (status, out) == (2, "")
+    assert words in err
 
 
 @pytest.mark.parametrize(

@@ -210,12 +210,25 @@ def _per_file(text: str) -> tuple[str, tuple[str, ...]]:
     names = tuple(code.strip().upper() for code in codes.split(",") if code.strip())
     if not glob or not names:
         raise ConfigError(f"--per-file-ignores {text!r}: write GLOB:CODE, 'tests/**:TMA001'")
-    return glob, names
+    return glob, _codes(names, None)
 
 
 def _per_file_of(config: Config) -> list[tuple[str, tuple[str, ...]]]:
     table: Mapping[str, list[str]] = config.values.get("per-file-ignores", {})
-    return [(config.placed(glob), tuple(code.upper() for code in codes)) for glob, codes in table.items()]
+    return [(config.placed(glob), _codes(codes, config.path)) for glob, codes in table.items()]
+
+
+def _codes(given: Iterable[str], path: str | None) -> tuple[str, ...]:
+    """Codes or beginnings of codes, each of which means some rule."""
+    codes, known = tuple(code.upper() for code in given), known_codes()
+    strange = next(
+        (code for code in codes if not code or not any(name.startswith(code) for name in known)), None
+    )
+    if strange is not None:
+        raise ConfigError(
+            f"per-file-ignores: no rule matches {strange!r}; `ptxguard explain` lists them", path=path
+        )
+    return codes
 
 
 def _severities(config: Config) -> list[tuple[str, str]]:
