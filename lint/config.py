@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +88,8 @@ def find_config(named: str | None = None, start: Path | None = None) -> Config:
             path = place / name
             if not path.is_file():
                 continue
+            if name == "pyproject.toml" and not _speaks_to_us(path):
+                continue
             text, table = _read(path)
             section = table.get("tool", {}).get("ptxguard") if name == "pyproject.toml" else table
             if section is not None:
@@ -97,8 +98,18 @@ def find_config(named: str | None = None, start: Path | None = None) -> Config:
     return Config()
 
 
+def _speaks_to_us(path: Path) -> bool:
+    """Whether a file can hold a section of ours; the others are not parsed at every run of a hook."""
+    try:
+        return b"ptxguard" in path.read_bytes()
+    except OSError:
+        return True  # the reader says why
+
+
 def _read(path: Path) -> tuple[str, dict[str, Any]]:
     """A file as text and as tables."""
+    import tomllib  # only where there is something to read
+
     try:
         text = path.read_text("utf-8")
         return text, tomllib.loads(text)

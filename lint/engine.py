@@ -57,6 +57,8 @@ def select_rules(select: Iterable[str], ignore: Iterable[str]) -> tuple[Rule, ..
 
 def run_rules(analysis: Analysis, selection: Sequence[Rule], options: CheckOptions) -> list[Finding]:
     """Findings of the selected rules, by path, line, column and code, with their fingerprints."""
+    if analysis.is_empty:
+        return []
     found = [
         finding for rule in selection for finding in rule.check(getattr(analysis, rule.subject), options)
     ]

@@ -388,6 +388,11 @@ class Analysis:
     reported: frozenset[str] = frozenset()
     directives: tuple[Directive, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing that a rule could judge."""
+        return not (self.sites or self.codes or self.arch_lists)
+
     def other_files(self) -> tuple[SourceFile, ...]:
         """Files of the facts that are no copies, each once."""
         files = [run.file for code in self.codes for run in code.template.runs]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,11 +72,19 @@ CASES = [
     Case("window_macro", "", ("error safe",), "bulk_tensor_2d_tile_unicast", "one"),
     Case("window_macro", "-DCTA_WINDOW", (), "", "one"),
 ]
+
+
+@functools.cache
+def alone():
+    """A copy of the programs outside any checkout, so that nothing else is evidence."""
+    return shutil.copytree(FOLDER, Path(tempfile.mkdtemp()) / "cases")
+
+
 EVERY = pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES])
 
 
 def check(case: Case):
-    with contextlib.chdir(FOLDER):
+    with contextlib.chdir(alone()):
         found = analyse([f"{case.file}.cu"], Options(targets=TARGETS, defines=case.options))
     assert found.errors == ()
     return found, run_rules(found, all_rules(), CheckOptions(TARGETS, targets_named=True))
@@ -138,7 +148,7 @@ def test_the_reproducer_is_reported_at_its_mnemonic_with_the_macro_that_decides(
 
 def test_a_gate_on_the_toolkit_leaves_the_cluster_form_to_old_toolkits_only():
     case = Case("toolkit_guard", "-DFIX", (), "")
-    with contextlib.chdir(FOLDER):
+    with contextlib.chdir(alone()):
         found = analyse(["toolkit_guard.cu"], Options(TARGETS, (12, 3), case.options))
     cluster = next(site for site in found.sites if site.copy.destination_space == "shared::cluster")
     cta = next(site for site in found.sites if site.copy.destination_space == "shared::cta")

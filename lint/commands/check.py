@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ptxguard.crosscheck import CrossCheck
     from ptxguard.finding import Finding
     from ptxguard.model import Analysis
-    from ptxguard.rule import CheckOptions
+    from ptxguard.rule import CheckOptions, Rule
 
 _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 
@@ -58,24 +59,30 @@ def command(ctx: click.Context, /, **given: Any) -> None:
 
     Exit status: 0 nothing at or above --fail-on, 1 something, 2 the job could not be done.
     """
-    from ptxguard.engine import run_rules, select_rules
-    from ptxguard.rule import CheckOptions
-
     config = configured(ctx, given)
     overlay = _read_stdin(given)
     fixing = FixOptions.read(given)
     outputs = read_outputs(given)
-    rules = select_rules(given["select"], given["ignore"])
     options = read_options(given)
-    asked = CheckOptions(
-        targets=options.targets,
-        targets_named=bool(given["targets"]),
-        cuda_min=options.cuda_min,
-        gpus=read_gpus(given["gpus"]),
-    )
 
+    @cache
+    def judges() -> tuple[tuple[Rule, ...], CheckOptions]:
+        """Rules and cards; most files that a hook is given need neither, and both take time to load."""
+        from ptxguard.engine import select_rules
+        from ptxguard.rule import CheckOptions
+
+        asked = CheckOptions(
+            targets=options.targets,
+            targets_named=bool(given["targets"]),
+            cuda_min=options.cuda_min,
+            gpus=read_gpus(given["gpus"]),
+        )
+        return select_rules(given["select"], given["ignore"]), asked
+
+    if given["select"] or given["ignore"] or given["gpus"]:
+        judges()  # a name that is none is an error whatever the files hold
     living = Living.read(given, config)
-    compiled = _read_binaries(given["binaries"], asked)
+    compiled = _read_binaries(given["binaries"], judges()[1]) if given["binaries"] else None
     bound = read_size(given["fail_above"])
     keeping = Keeping.read(given)
 
@@ -83,6 +90,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         overlay: Mapping[str, bytes], progress: Callable[[int, int, str], None] | None = None
     ) -> tuple[Analysis, list[Finding]]:
         analysis = analyse_source(given, options, progress, overlay)
+        beside = analysis.directives or compiled is not None or living.baseline is not None
+        if analysis.is_empty and not beside:
+            return analysis, living.keep([], analysis, ())
+        from ptxguard.engine import run_rules
+
+        rules, asked = judges()
         found = fixing.offers(analysis, run_rules(analysis, rules, asked), options.cuda_min)
         found = keeping.measured(found)
         return analysis, living.keep(compiled.run(found) if compiled else found, analysis, rules)
@@ -104,7 +117,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         targets=tuple(target.name for target in options.targets),
         files=analysis.other_files(),
         fixed=fixed.count if fixed is not None else 0,
-        targets_named=asked.targets_named,
+        targets_named=bool(given["targets"]),
     )
     write_report(report, outputs, given["color"])
     keeping.keep_source(given["paths"], living.whole, report.errors)
@@ -118,14 +131,12 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     ctx.exit(2 if report.errors else int(failed))
 
 
-def _read_binaries(paths: Sequence[str], asked: CheckOptions) -> CrossCheck | None:
+def _read_binaries(paths: Sequence[str], asked: CheckOptions) -> CrossCheck:
     """The compiled code that findings are held against.
 
     Raises:
         BinaryError: some of it cannot be read.
     """
-    if not paths:
-        return None
     from ptxguard.binary.image import Wish
     from ptxguard.binary.inventory import inventory
     from ptxguard.crosscheck import CrossCheck

@@ -257,10 +257,16 @@ def read_tree(paths: Sequence[str], overlay: Mapping[str, bytes] = MappingProxyT
 
 def shown_path(path: str) -> str:
     """A path as records spell it: relative to the working directory, with "/"."""
-    try:
-        relative = os.path.relpath(path)
-    except ValueError:  # another drive on Windows
-        relative = path
+    here = os.getcwd() + os.sep
+    if (
+        path.startswith(here) and f"{os.sep}." not in path and os.sep * 2 not in path
+    ):  # relpath takes twenty times as long
+        relative = path[len(here) :].rstrip(os.sep) or "."
+    else:
+        try:
+            relative = os.path.relpath(path)
+        except ValueError:  # another drive on Windows
+            relative = path
     return relative.replace(os.sep, "/")
 
 
@@ -271,7 +277,7 @@ def _files_of(path: str, errors: list[PtxguardError], build_files: set[str]) -> 
     listed: Iterable[str] | None = _git_files(root, errors) if root is not None else None
     if listed is None:
         listed = _walk(folder, errors) if os.path.isdir(real) else _siblings(folder, errors)
-    prefix = real + os.sep
+    prefix, base = real + os.sep, (root or folder) + os.sep
     vendored_ok = _is_vendored(os.path.relpath(real, root or folder))
     if not os.path.isdir(real):
         yield TreeFile(real, shown_path(real), reported=True, named=True)
@@ -281,13 +287,13 @@ def _files_of(path: str, errors: list[PtxguardError], build_files: set[str]) -> 
     for name in listed:
         ending = os.path.splitext(name)[1].lower()
         if ending in _BUILD_ENDINGS or name.rpartition(os.sep)[2].startswith(_BUILD_NAMES):
-            parts = os.path.relpath(name, root or folder).split(os.sep)
+            parts = name.removeprefix(base).split(os.sep)
             if _NO_BUILD.isdisjoint(parts) and (vendored_ok or _VENDOR_NAMES.isdisjoint(parts)):
                 build_files.add(name)
         inside = os.path.isdir(real) and name.startswith(prefix)
         if name == real or not _may_hold_code(name, ending):
             continue
-        reported = inside and (vendored_ok or not _is_vendored(os.path.relpath(name, real)))
+        reported = inside and (vendored_ok or not _is_vendored(name[len(prefix) :]))
         yield TreeFile(name, shown_path(name), reported=reported)
 
 

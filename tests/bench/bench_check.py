@@ -55,13 +55,18 @@ def main() -> None:
         )
         base, memory = processor_seconds([sys.executable, script.name, tree])
     empty, _ = processor_seconds([sys.executable, "-c", "pass"])
-    print(f"{'python -c pass':44} {empty:6.2f} s")
-    print(f"{'tree-sitter-cuda, ' + listed.stdout.strip():44} {base:6.2f} s  {memory:6.0f} MiB")
+    print(f"{'python -c pass':60} {empty:6.2f} s")
+    print(f"{'tree-sitter-cuda, ' + listed.stdout.strip():60} {base:6.2f} s  {memory:6.0f} MiB")
     tool = [sys.executable, "-m", "ptxguard"]
-    for path in [tree, *changed]:
-        seconds, memory = processor_seconds([*tool, "check", path])
-        ratios = f"{seconds / base:5.2f} x parse, {seconds / empty:5.1f} x pass"
-        print(f"{'check ' + os.path.relpath(path, tree):44} {seconds:6.2f} s  {memory:6.0f} MiB  {ratios}")
+    with tempfile.TemporaryDirectory() as cache:
+        for path in [tree, *changed]:
+            for label, option in (("cold", ["--no-cache"]), ("cached", ["--cache-dir", cache])):
+                if label == "cached":
+                    processor_seconds([*tool, "check", *option, path])  # fills it
+                seconds, memory = processor_seconds([*tool, "check", *option, path])
+                ratios = f"{seconds / base:5.2f} x parse, {seconds / empty:5.1f} x pass"
+                name = f"check {os.path.relpath(path, tree)}, {label}"
+                print(f"{name:60} {seconds:6.2f} s  {memory:6.0f} MiB  {ratios}")
     print(f"cores {os.cpu_count()}, limit on memory {resource.getrlimit(resource.RLIMIT_AS)[0]}")
 
 
