@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import ConfigError
@@ -15,8 +16,15 @@ if TYPE_CHECKING:
 
     from ptxguard.finding import Evidence, Finding
 
-_PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/")
-_HUNK = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+# What the user's configuration of git may say otherwise.
+_FLAGS = (
+    "--unified=0 --no-color --no-ext-diff --no-textconv --find-renames --no-relative "
+    "--src-prefix=a/ --dst-prefix=b/"
+).split()
+_HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+# git writes a name with a quote, a backslash or a control character as a C string.
+_ESCAPE = re.compile(r"\\([0-7]{3}|.)")
+_ESCAPED = dict(zip("abtnvfr", "\a\b\t\n\v\f\r", strict=True))
 
 
 @dataclass(eq=False)
@@ -55,22 +63,25 @@ class Changes:
                 yield _at_link(finding, link)
 
 
-def read_changes(revision: str, diff_filter: str | None) -> Changes:
+def read_changes(revision: str, diff_filter: str | None, paths: Iterable[str] = ()) -> Changes:
     """Lines of the working tree that differ from a revision, untracked files included.
 
     Args:
         revision: a commit as git understands it; `$(git merge-base main HEAD)` for what a branch changes.
         diff_filter: kinds of changed files as `git diff --diff-filter` takes them, or None.
+        paths: what is checked, all of it in this checkout.
 
     Raises:
-        ConfigError: this is no checkout, git is missing, or it does not know the revision.
+        ConfigError: this is no checkout, git is missing, the revision is unknown, or a path lies elsewhere.
     """
-    root = _git("rev-parse", "--show-toplevel").strip()
+    root = _git("rev-parse", "--show-toplevel").removesuffix("\n")
+    for path in paths:
+        _check_inside(path, Path(root))
     base = _git("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").strip()
     chosen = [f"--diff-filter={diff_filter}"] if diff_filter else []
-    flags = ("--unified=0", "--no-color", "--no-ext-diff", "--find-renames", *_PREFIXES)
     changes = Changes()
-    for path, line in _added(_git("-c", "core.quotepath=off", "diff", *flags, *chosen, base, "--")):
+    diff = _git("-C", root, "-c", "core.quotepath=off", "diff", *_FLAGS, *chosen, base, "--")
+    for path, line in _added(diff):
         changes.lines.setdefault(_shown(root, path), set()).add(line)
     if not diff_filter or "A" in diff_filter:
         others = _git("-C", root, "ls-files", "-z", "--others", "--exclude-standard")
@@ -79,14 +90,39 @@ def read_changes(revision: str, diff_filter: str | None) -> Changes:
 
 
 def _added(diff: str) -> Iterator[tuple[str, int]]:
-    """(path, line) of every line that the newer side of a diff has; of a removed one, the line behind it."""
-    path = ""
-    for line in diff.splitlines():
-        if line.startswith("+++ "):
-            path = line[4:].split("\t")[0].removeprefix("b/")
+    """(path, line) of every line that the newer side of a diff has; of removed ones, those around."""
+    path, body = "", 0
+    for line in diff.split("\n"):
+        if body > 0:  # text of a hunk, which may look like a heading
+            body -= not line.startswith("\\")  # "\ No newline at end of file" is counted nowhere
+        elif line.startswith("+++ "):
+            path = _name(line[4:]).removeprefix("b/")
         elif (match := _HUNK.match(line)) is not None:
-            first, count = int(match[1]), int(match[2] or 1)
-            yield from ((path, number) for number in range(first, first + max(count, 1)))
+            removed, first, count = int(match[1] or 1), int(match[2]), int(match[3] or 1)
+            body = removed + count
+            lines = range(first, first + count) if count else range(max(first, 1), first + 2)
+            yield from ((path, number) for number in lines)
+
+
+def _name(text: str) -> str:
+    """A file name as a diff writes it: in quotes with escapes, or with a tab behind one that has spaces."""
+    if not text.startswith('"'):
+        return text.split("\t")[0]
+
+    def plain(match: re.Match[str]) -> str:
+        word = match[1]
+        return chr(int(word, 8)) if len(word) == 3 else _ESCAPED.get(word, word)
+
+    return _ESCAPE.sub(plain, text[1 : text.rindex('"')])
+
+
+def _check_inside(path: str, root: Path) -> None:
+    """Refuse a path of another checkout, a submodule included: its changes are not in this one's diff."""
+    place = Path(path).absolute()
+    place = place.parent.resolve() / place.name if place.name != ".." else place.resolve()
+    around = next((folder for folder in (place, *place.parents) if (folder / ".git").exists()), None)
+    if around is None or around != root.resolve():
+        raise ConfigError(f"--new-from-rev: {path} is not in the checkout {root}; run ptxguard in its own")
 
 
 def _at_link(finding: Finding, link: Evidence) -> Finding:

@@ -76,9 +76,12 @@ def find_config(named: str | None = None, start: Path | None = None) -> Config:
         ConfigError: a file is no TOML, or holds a key or a value that is not known.
     """
     if named is not None:
-        table = _read(Path(named))
-        section = table.get("tool", {}).get("ptxguard", {}) if "tool" in table else table
-        return Config(named, _checked(section, named))
+        text, table = _read(Path(named))
+        in_project = "tool" in table or Path(named).name == "pyproject.toml"
+        section = table.get("tool", {}).get("ptxguard") if in_project else table
+        if section is None:
+            raise ConfigError("has no [tool.ptxguard]; add it or name another file", path=named)
+        return Config(named, _checked(section, named, text))
     folder = (start or Path.cwd()).resolve()
     for place in (folder, *folder.parents):
         for name in _NAMES:
@@ -87,11 +90,11 @@ def find_config(named: str | None = None, start: Path | None = None) -> Config:
                 continue
             if name == "pyproject.toml" and not _speaks_to_us(path):
                 continue
-            table = _read(path)
+            text, table = _read(path)
             section = table.get("tool", {}).get("ptxguard") if name == "pyproject.toml" else table
             if section is not None:
                 shown = os.path.relpath(path).replace(os.sep, "/")
-                return Config(shown, _checked(section, shown))
+                return Config(shown, _checked(section, shown, text))
     return Config()
 
 
@@ -103,27 +106,45 @@ def _speaks_to_us(path: Path) -> bool:
         return True  # the reader says why
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[str, dict[str, Any]]:
+    """A file as text and as tables."""
     import tomllib  # only where there is something to read
 
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        return text, tomllib.loads(text)
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror or error}", path=str(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"is no TOML: {error}", path=str(path)) from None
 
 
-def _checked(section: object, path: str) -> dict[str, Any]:
+def _checked(section: object, path: str, text: str) -> dict[str, Any]:
     if not isinstance(section, dict):
         raise ConfigError("[tool.ptxguard] is no table", path=path)
     for key, value in section.items():
         kind = KEYS.get(key)
         if kind is None:
-            raise ConfigError(f"unknown key {key!r}; {_suggestion(key)}", path=path)
+            raise ConfigError(f"unknown key {key!r}; {_suggestion(key)}", path=path, line=_line_of(key, text))
         if not _FITS[kind](value):
-            raise ConfigError(f"{key} wants {_WANTED[kind]}, not {value!r}", path=path)
+            message = f"{key} wants {_WANTED[kind]}, not {value!r}"
+            raise ConfigError(message, path=path, line=_line_of(key, text))
     return section
+
+
+def _line_of(key: str, text: str) -> int | None:
+    """1-based line that sets a key of ours or opens its table; None where none plainly does."""
+    ours = "tool.ptxguard" if "[tool.ptxguard" in text else ""
+    table = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.lstrip().startswith("["):
+            table = line.partition("]")[0].strip(" \t[")
+            above, _, name = table.rpartition(".")
+        else:
+            above, name = table, line.partition("=")[0].split(".")[0]
+        if above == ours and name.strip(" \t\"'") == key:
+            return number
+    return None
 
 
 def _suggestion(key: str) -> str:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # Bytes without which a file holds no such comment.
 MARKS = (b"ptxguard:", b"ptxguard-")
@@ -23,7 +27,8 @@ class Directive:
         path: file as shown.
         line: 1-based.
         column: 1-based, of the word `ptxguard` or `NOLINT`.
-        lines: the lines that an `ignore` is about: its own, the next one where it stands alone or says so.
+        lines: the lines that an `ignore` is about: its own, the next one where it stands alone or says so,
+            and all of a statement or literal that begins on the next one or ends on its own.
         text: as written.
     """
 
@@ -57,6 +62,24 @@ def read_directives(path: str, line: int, column: int, comment: str, *, alone: b
             kind, lines = _NOLINT_KINDS[match[1] or ""], (line + 1,) if match[1] == "NEXTLINE" else (line,)
             found.append(Directive(kind, codes, path, line, column + match.start(), lines, match[0]))
     return found
+
+
+def widened(directive: Directive, spans: Iterable[tuple[int, int]]) -> Directive:
+    """A directive with all lines of what stands beside it, since no comment can stand inside a literal.
+
+    Args:
+        directive: any.
+        spans: first and last line of statements and literals.
+    """
+    if directive.kind != "ignore":
+        return directive
+    near = [
+        (first, last)
+        for first, last in spans
+        if first in directive.lines or last == directive.line == directive.lines[-1]
+    ]
+    lines = {*directive.lines, *(line for first, last in near for line in range(first, last + 1))}
+    return replace(directive, lines=tuple(sorted(lines)))
 
 
 def _codes(text: str, prefix: str) -> tuple[str, ...]:

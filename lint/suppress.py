@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ptxguard.finding import Confidence, Finding, Severity
+from ptxguard.finding import Confidence, Finding, Severity, with_fingerprints
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -49,40 +50,56 @@ class _Comments:
         if directive.kind == "ignore":
             return any(finding.line <= line <= finding.end_line for line in directive.lines)
         if directive.kind == "disable":
-            return directive.line <= finding.line < self._end(directive)
+            return directive.line <= finding.line and not self._enabled(finding, directive.line)
         return directive.kind == "file-ignore"
 
-    def _end(self, start: Directive) -> float:
-        """Line of the `enable` that ends a range; a range without one goes to the end of the file."""
-        ends = [
-            directive.line
+    def _enabled(self, finding: Finding, since: int) -> bool:
+        """Whether an `enable` between a line and a finding is about its code."""
+        return any(
+            directive.kind == "enable"
+            and since < directive.line <= finding.line
+            and _names(directive, finding.code)
             for directive in self.directives
-            if directive.kind == "enable"
-            and directive.line > start.line
-            and (not directive.codes or set(directive.codes) & set(start.codes))
-        ]
-        return min(ends, default=float("inf"))
+        )
 
-    def wrong(self, selected: Iterable[str]) -> Iterable[Finding]:
-        """Comments without a code, and those about selected rules that have suppressed nothing."""
+    def _ends_a_range(self, enable: Directive) -> bool:
+        """Whether some `disable` above shares a code with an `enable`."""
+        return any(
+            directive.kind == "disable" and directive.line < enable.line and _overlap(directive, enable)
+            for directive in self.directives
+        )
+
+    def wrong(self, selected: Iterable[str], known: Sequence[str]) -> Iterable[Finding]:
+        """Comments whose code is missing or is none, and those that do nothing though their rule ran."""
         codes = tuple(selected)
         for directive in self.directives:
-            if directive.kind == "enable":
-                continue
+            text = directive.text
+            strange = [code for code in directive.codes if not any(name.startswith(code) for name in known)]
             if not directive.codes:
-                what = f"{directive.text} names no code; write {directive.text.split('[')[0].strip()}[TMA001]"
+                what = f"{text} names no code; write {text.split('[')[0].strip()}[TMA001]"
                 yield _finding(directive, WITHOUT_CODE, f"{what}, or another one")
+            elif strange:
+                yield _finding(directive, UNUSED, f"{text}: there is no rule {_hint(strange[0], known)}")
+            elif directive.kind == "enable":
+                if not self._ends_a_range(directive):
+                    yield _finding(directive, UNUSED, f"{text} ends no range; remove it")
             elif directive not in self.used and any(_names(directive, code) for code in codes):
-                yield _finding(directive, UNUSED, f"{directive.text} suppresses nothing; remove it")
+                yield _finding(directive, UNUSED, f"{text} suppresses nothing; remove it")
 
 
-def suppress(findings: Sequence[Finding], directives: Iterable[Directive], selected: Iterable[str]) -> Kept:
+def suppress(
+    findings: Sequence[Finding],
+    directives: Iterable[Directive],
+    selected: Iterable[str],
+    known: Iterable[str],
+) -> Kept:
     """Apply the comments of the files to their findings.
 
     Args:
         findings: in file order.
         directives: comments of all files that were asked about.
         selected: codes of the rules that ran; a comment about another rule is not called unused.
+        known: every code that ptxguard reports.
     """
     files: dict[str, _Comments] = {}
     for directive in directives:
@@ -90,14 +107,25 @@ def suppress(findings: Sequence[Finding], directives: Iterable[Directive], selec
     if not files:
         return Kept(list(findings), 0)
     left = [f for f in findings if f.path not in files or not files[f.path].suppress(f)]
-    codes = tuple(selected)
-    wrong = [finding for comments in files.values() for finding in comments.wrong(codes)]
-    left_and_wrong = sorted([*left, *wrong], key=lambda f: (f.path, f.line, f.column, f.code))
+    chosen, names = tuple(selected), tuple(known)
+    wrong = [finding for comments in files.values() for finding in comments.wrong(chosen, names)]
+    left_and_wrong = sorted(
+        [*left, *with_fingerprints(wrong)], key=lambda f: (f.path, f.line, f.column, f.code)
+    )
     return Kept(left_and_wrong, len(findings) - len(left))
 
 
 def _names(directive: Directive, code: str) -> bool:
     return any(code.startswith(prefix) for prefix in directive.codes)
+
+
+def _overlap(one: Directive, other: Directive) -> bool:
+    return any(a.startswith(b) or b.startswith(a) for a in one.codes for b in other.codes)
+
+
+def _hint(code: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(code, known, n=1)
+    return f"{code}; did you mean {near[0]}?" if near else f"{code}; `ptxguard explain` lists them"
 
 
 def _finding(directive: Directive, rule: tuple[str, str], message: str) -> Finding:
@@ -112,5 +140,4 @@ def _finding(directive: Directive, rule: tuple[str, str], message: str) -> Findi
         end_line=directive.line,
         end_column=directive.column + len(directive.text),
         message=message,
-        fingerprint=f"{rule[0].lower()}:{directive.path}:{directive.line}",
     )

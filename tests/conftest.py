@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from livingkit import check, run, tree
+
+__all__ = ["check", "run", "tree"]  # fixtures, unless a test has its own of that name
+
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory):

@@ -50,4 +50,4 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     if analysis.errors:
         ctx.exit(2)
     found = living.keep(run_rules(analysis, rules, asked), analysis, rules)
-    deliver(render_baseline(found), given["output_file"])
+    deliver(render_baseline(found, given["output_file"]), given["output_file"])

@@ -90,7 +90,8 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         overlay: Mapping[str, bytes], progress: Callable[[int, int, str], None] | None = None
     ) -> tuple[Analysis, list[Finding]]:
         analysis = analyse_source(given, options, progress, overlay)
-        if analysis.is_empty and not analysis.directives and compiled is None:
+        beside = analysis.directives or compiled is not None or living.baseline is not None
+        if analysis.is_empty and not beside:
             return analysis, living.keep([], analysis, ())
         from ptxguard.engine import run_rules
 

@@ -107,6 +107,7 @@ class Living:
         severities: code -> level, or None for a rule that is off.
         confidence: findings below it are left out.
         baseline: known findings, or None.
+        paths: files and folders as the user named them.
         changes: changed lines, or None where all count.
         suppressed: number of findings that comments suppress, after `keep`.
         known: number of those that the baseline holds.
@@ -118,6 +119,7 @@ class Living:
     severities: Mapping[str, Severity | None] = field(default_factory=dict)
     confidence: Confidence = Confidence.LOW
     baseline: Baseline | None = None
+    paths: tuple[str, ...] = ()
     changes: Changes | None = None
     suppressed: int = 0
     known: int = 0
@@ -139,24 +141,32 @@ class Living:
         if given["baseline"] is not None:
             from ptxguard.baseline import read_baseline
 
+            living.paths = tuple(given["paths"])
             living.baseline = read_baseline(given["baseline"])
         if given["new_from_rev"] is not None:
             from ptxguard.changes import read_changes
 
-            living.changes = read_changes(given["new_from_rev"], given["diff_filter"])
+            living.changes = read_changes(given["new_from_rev"], given["diff_filter"], given["paths"])
         return living
 
     def keep(self, findings: Sequence[Finding], analysis: Analysis, rules: Iterable[Rule]) -> list[Finding]:
         """The findings that are left, in file order."""
-        left = [changed for finding in findings if (changed := self._weighed(finding)) is not None]
+        weighed = [(finding, self._weighed(finding)) for finding in findings]
+        left = [changed for _, changed in weighed if changed is not None]
+        codes = [rule.meta.code for rule in rules]
         if analysis.directives:
             from ptxguard.suppress import suppress
 
-            kept = suppress(left, analysis.directives, [rule.meta.code for rule in rules])
+            kept = suppress(left, analysis.directives, codes, known_codes())
             left, self.suppressed = kept.findings, kept.suppressed
         self.whole = tuple(left)
         if self.baseline is not None:
-            compared = self.baseline.compare(left)
+            from ptxguard.baseline import Scope
+            from ptxguard.suppress import UNUSED, WITHOUT_CODE
+
+            unseen = [finding for finding, changed in weighed if changed is None]
+            scope = Scope(self.paths, analysis.reported, frozenset((*codes, UNUSED[0], WITHOUT_CODE[0])))
+            compared = self.baseline.compare(left, scope, unseen)
             left, self.known, self.gone = compared.new, compared.known, compared.gone
         if self.changes is not None:
             left = list(self.changes.touched(left))
@@ -187,17 +197,38 @@ class Living:
         return finding
 
 
+def known_codes() -> tuple[str, ...]:
+    """Every code that ptxguard reports: of rules, of `scan` and of comments."""
+    from ptxguard.engine import all_rules
+    from ptxguard.otherrules import other_rules
+
+    return (*(rule.meta.code for rule in all_rules()), *(other.code for other in other_rules()))
+
+
 def _per_file(text: str) -> tuple[str, tuple[str, ...]]:
     glob, _, codes = text.rpartition(":")
     names = tuple(code.strip().upper() for code in codes.split(",") if code.strip())
     if not glob or not names:
         raise ConfigError(f"--per-file-ignores {text!r}: write GLOB:CODE, 'tests/**:TMA001'")
-    return glob, names
+    return glob, _codes(names, None)
 
 
 def _per_file_of(config: Config) -> list[tuple[str, tuple[str, ...]]]:
     table: Mapping[str, list[str]] = config.values.get("per-file-ignores", {})
-    return [(config.placed(glob), tuple(code.upper() for code in codes)) for glob, codes in table.items()]
+    return [(config.placed(glob), _codes(codes, config.path)) for glob, codes in table.items()]
+
+
+def _codes(given: Iterable[str], path: str | None) -> tuple[str, ...]:
+    """Codes or beginnings of codes, each of which means some rule."""
+    codes, known = tuple(code.upper() for code in given), known_codes()
+    strange = next(
+        (code for code in codes if not code or not any(name.startswith(code) for name in known)), None
+    )
+    if strange is not None:
+        raise ConfigError(
+            f"per-file-ignores: no rule matches {strange!r}; `ptxguard explain` lists them", path=path
+        )
+    return codes
 
 
 def _severities(config: Config) -> list[tuple[str, str]]:

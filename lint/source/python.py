@@ -37,6 +37,7 @@ _QUERY = """
 (as_pattern) @alias
 (return_statement) @return
 (string) @string
+(comment) @comment
 """
 
 
