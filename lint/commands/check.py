@@ -120,7 +120,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         targets_named=bool(given["targets"]),
     )
     write_report(report, outputs, given["color"])
-    keeping.keep_source(given["paths"], living.whole, report.errors)
+    keeping.keep_source(given["paths"], living.whole, report.errors, report.source_line)
     for error in report.errors:
         click.echo(f"ptxguard: {error}", err=True)
     for remark in (*living.remarks(), *(statistics(found) if given["statistics"] else ())):

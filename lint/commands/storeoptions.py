@@ -69,13 +69,17 @@ class Keeping:
         return raise_to_measured(findings, self.probes)
 
     def keep_source(
-        self, paths: Sequence[str], findings: Iterable[Finding], errors: Sequence[PtxguardError]
+        self,
+        paths: Sequence[str],
+        findings: Sequence[Finding],
+        errors: Sequence[PtxguardError],
+        line_text: Callable[[str, int], str | None],
     ) -> None:
-        """Store a run of `check`."""
+        """Store a run of `check`; for `line_text` see `source_run`."""
         if self.place is not None:
             from ptxguard.store.collect import source_run
 
-            self._keep(source_run(paths, findings, errors, self.subject))
+            self._keep(source_run(paths, findings, errors, self.subject, line_text))
 
     def keep_binary(
         self, artifacts: Sequence[Artifact], findings: Iterable[Finding], errors: Sequence[PtxguardError]

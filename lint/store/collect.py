@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ptxguard.binary.demangle import demangle
 from ptxguard.output.report import error_records
 from ptxguard.output.scan_json import syscall_records
+from ptxguard.store.excerpts import excerpts_of
 from ptxguard.store.rows import StoredArtifact
 from ptxguard.store.write import NewKernel, NewRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ptxguard.binary.facts import Artifact
     from ptxguard.errors import PtxguardError
@@ -24,9 +25,16 @@ _GIT_S = 60
 
 
 def source_run(
-    paths: Sequence[str], findings: Iterable[Finding], errors: Iterable[PtxguardError], subject: str | None
+    paths: Sequence[str],
+    findings: Sequence[Finding],
+    errors: Iterable[PtxguardError],
+    subject: str | None,
+    line_text: Callable[[str, int], str | None],
 ) -> NewRun:
-    """A run of `check` over some paths; the subject is the repository with the paths in it by default."""
+    """A run of `check` over some paths; the subject is the repository with the paths in it by default.
+
+    `line_text` gives a 1-based line of a source file, or None where that cannot be read.
+    """
     top = _git("rev-parse", "--show-toplevel")
     return NewRun(
         kind="source",
@@ -34,6 +42,7 @@ def source_run(
         findings=[finding.record() for finding in findings],
         errors=error_records(errors),
         revision=_revision() if top else "",
+        excerpts=excerpts_of(findings, line_text),
     )
 
 

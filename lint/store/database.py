@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 # One file a version, in order; a store is brought from its own version to the last one when it is opened.
-MIGRATIONS = ("schema.sql",)
+MIGRATIONS = ("schema.sql", "excerpts.sql")
 # Search: in SQLite a full-text table, in PostgreSQL an ordinary one of the same columns.
 _SQLITE_WORDS = (
     "CREATE VIRTUAL TABLE words USING fts5 (text, run UNINDEXED, kind UNINDEXED, name UNINDEXED,"

@@ -11,6 +11,7 @@ from ptxguard.store.conditions import FINDINGS_FROM, KERNEL_ORDERS, finding_cond
 from ptxguard.store.rows import (
     UNREVIEWED,
     Comparison,
+    Excerpt,
     Facet,
     FindingFilter,
     HistoryEntry,
@@ -127,6 +128,16 @@ class Reader:
         if not rows:
             raise ConfigError(f"there is no finding {fingerprint}", path=self.database.label)
         return _finding(rows[0])
+
+    def excerpts(self, run: int, path: str | None = None) -> tuple[Excerpt, ...]:
+        """Lines of source that a run has kept, of one file or of all, by path and line."""
+        where = "" if path is None else " AND path = :path"
+        values = {"run": run} if path is None else {"run": run, "path": path}
+        rows = self.database.rows(
+            f"SELECT path, first_line, text FROM excerpt WHERE run = :run{where} ORDER BY path, first_line",
+            values,
+        )
+        return tuple(Excerpt(*row) for row in rows)
 
     def history(self, subject: str, fingerprint: str) -> tuple[HistoryEntry, ...]:
         """What became of a finding, run by run, oldest first."""

@@ -26,6 +26,15 @@ class StoredArtifact:
 
 
 @dataclass(frozen=True)
+class Excerpt:
+    """Lines of a source file as they were when the run was made; `first_line` from 1."""
+
+    path: str
+    first_line: int
+    text: str
+
+
+@dataclass(frozen=True)
 class Run:
     """One run.
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxguard.store.store import Store
 
 EXPORT_VERSION = 1
-_BULK = ("finding", "price", "finding_target", "kernel", "words")
+_BULK = ("finding", "price", "finding_target", "kernel", "words", "excerpt")
 _OLD = (
     "SELECT number FROM (SELECT number, thinned, ROW_NUMBER() OVER"
     " (PARTITION BY subject ORDER BY created DESC, number DESC) AS back FROM run WHERE kind <> 'probe')"
@@ -70,6 +70,7 @@ def load_run(store: Store, run: Run) -> NewRun:
         findings=[json.loads(row[0]) for row in findings],
         artifacts=store.run(run.number).artifacts,
         kernels=_load_kernels(store.database, run.number),
+        excerpts=store.excerpts(run.number),
         probe=json.loads(probe[0][0]) if probe else None,
         errors=run.errors,
         toolchain=run.toolchain,

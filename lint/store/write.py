@@ -12,7 +12,7 @@ from ptxguard import __version__
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Confidence, Severity
 from ptxguard.store.history import add_history, unread_paths
-from ptxguard.store.rows import KINDS, STATUSES, UNREVIEWED, StoredArtifact
+from ptxguard.store.rows import KINDS, STATUSES, UNREVIEWED, Excerpt, StoredArtifact
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,6 +54,7 @@ class NewRun:
         findings: JSON records of the contract, each with a fingerprint of its own.
         artifacts: files read.
         kernels: read once.
+        excerpts: lines of source around the findings, without overlap.
         probe: a `probe.json`, of probe runs.
         errors: inputs that could not be read: path, line, message.
         toolchain: of nvcc or NVRTC, empty where none took part.
@@ -68,6 +69,7 @@ class NewRun:
     findings: Sequence[Mapping[str, Any]] = ()
     artifacts: Sequence[StoredArtifact] = ()
     kernels: Iterable[NewKernel] = ()
+    excerpts: Sequence[Excerpt] = ()
     probe: Mapping[str, Any] | None = None
     errors: Sequence[Mapping[str, Any]] = ()
     toolchain: str = ""
@@ -174,6 +176,11 @@ def _add_head(database: Database, run: NewRun, number: int) -> None:
         for place, artifact in enumerate(run.artifacts)
     )
     _insert(database, "artifact", "run place path member sha256", rows)
+    lines = (
+        {"run": number, "path": plain(one.path), "first_line": one.first_line, "text": plain(one.text)}
+        for one in run.excerpts
+    )
+    _insert(database, "excerpt", "run path first_line text", lines)
 
 
 def _finding_row(run: NewRun, number: int, place: int, record: Mapping[str, Any]) -> dict[str, Any]:
