@@ -30,7 +30,7 @@ def price_copy(site: CopySite, targets: Sequence[str], gpus: Sequence[Gpu]) -> t
 
     symbol = syscall_name(site.copy)
     reached = [
-        gpu for gpu in gpus if any(_runs_on(Target.parse(name), Target.parse(gpu.sm)) for name in targets)
+        gpu for gpu in gpus if any(runs_on(Target.parse(name), Target.parse(gpu.sm)) for name in targets)
     ]
     return price_syscall(symbol, reached) if symbol is not None else ()
 
@@ -59,7 +59,7 @@ def target_words(names: Sequence[str]) -> str:
     return short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
 
 
-def _runs_on(target: Target, card: Target) -> bool:
+def runs_on(target: Target, card: Target) -> bool:
     """Whether code for a target runs on a card (CUDA C++ Programming Guide, "Binary Compatibility").
 
     Code for an `a` target runs on that one compute capability; other code also on later minor ones.

@@ -15,6 +15,7 @@ import pytest
 
 from ptxguard.errors import ConfigError, ToolError
 from ptxguard.finding import Severity
+from ptxguard.store.brief import brief_of
 from ptxguard.store.rows import FindingFilter, KernelFilter, StoredArtifact
 from ptxguard.store.store import open_store
 from ptxguard.store.transfer import export_lines, merge, thin_out
@@ -83,7 +84,9 @@ def test_a_run_comes_back_as_it_was_added(store):
     assert run.errors == ({"path": "b.cu", "line": 2, "message": "m"},)
     assert (run.finding_count, run.kernel_count) == (2, 0)
     page = store.findings(FindingFilter(run=number))
-    assert [row.record for row in page.rows] == [finding("f:1").record(), finding("f:2").record()]
+    whole = [finding("f:1").record(), finding("f:2").record()]
+    assert [store.finding(name, run=number).record for name in ("f:1", "f:2")] == whole
+    assert [row.record for row in page.rows] == [brief_of(record) for record in whole]
 
 
 def test_history_of_one_finding(store):

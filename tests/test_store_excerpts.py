@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import storekit
 from ptxguard.finding import Edit, Fix
+from ptxguard.store.brief import brief_of
 from ptxguard.store.excerpts import CONTEXT_LINES, excerpts_of
-from ptxguard.store.rows import Excerpt
+from ptxguard.store.rows import Excerpt, FindingFilter
 from ptxguard.store.store import open_store
 from ptxguard.store.transfer import merge, thin_out
 
@@ -75,8 +78,45 @@ def test_excerpts_are_stored_merged_and_thinned(tmp_path):
 def test_a_store_of_version_1_is_brought_forward(tmp_path, monkeypatch):
     place = str(tmp_path / "old.db")
     monkeypatch.setattr("ptxguard.store.database.MIGRATIONS", ("schema.sql",))
-    open_store(place).close()
+    with open_store(place) as old:
+        insert = "INSERT INTO run VALUES (1, 'k', 'source', 'te', '2026-12-01T05:00:00Z', '', '', '', '[]', 1, 0, 0)"
+        old.database.run(insert)
+        record = storekit.finding("f:1", performance={"binary": {"verdict": "confirmed"}}).record()
+        old.database.run(
+            "INSERT INTO finding VALUES (1, 0, 'te', 'f:1', 'TMA001', 'r', 3, 3, 'a.cu', 3, 'f', 'one', 'local', :record)",
+            {"record": json.dumps(record)},
+        )
+        old.database.run("INSERT INTO history VALUES ('te', 'f:1', 1, 'new')")
     monkeypatch.undo()
     with open_store(place) as store:
+        (row,) = store.findings(FindingFilter(witness="confirmed")).rows
+        assert row.record == brief_of(record)
+        assert [(price.run, price.gpu, price.fingerprint) for price in store.run_prices()] == [
+            (1, "RTX 5090", "f:1")
+        ]
         number = store.add(storekit.source_run("f:1", excerpts=(Excerpt("a.cu", 1, "x"),)))
         assert store.excerpts(number) == (Excerpt("a.cu", 1, "x"),)
+
+
+def test_a_brief_says_how_many_kernels_it_leaves_out():
+    record = storekit.finding("f:1", cluster={"verdict": "one", "evidence": [1]}).record()
+    brief = brief_of(record)
+    assert brief["kernel_count"] == 1
+    assert brief["cluster"] == {"verdict": "one"}
+    assert not {"kernels", "evidence"} & brief.keys()
+    assert brief_of({**record, "performance": {"kernels": 7970}})["kernel_count"] == 7970
+
+
+def test_the_price_of_a_run_is_the_maximum_of_what_runs_and_is_not_refuted(tmp_path):
+    records = [
+        storekit.finding("f:1", mib=100.0).record(),
+        storekit.finding("f:2", mib=300.0).record(),
+        storekit.finding("f:3", mib=900.0, performance={"never runs": "written for sm_90"}).record(),
+        storekit.finding("f:4", mib=800.0, performance={"binary": {"verdict": "refuted"}}).record(),
+        storekit.finding("f:5", mib=None).record(),
+    ]
+    with open_store(str(tmp_path / "s.db")) as store:
+        store.add(storekit.source_run(findings=records))
+        (price,) = store.run_prices()
+        assert (price.fingerprint, price.record["mib"]) == ("f:2", 300.0)
+        assert store.run_prices([2]) == ()

@@ -31,6 +31,7 @@ _SAME_FINDING = {
     "destination": "f.destination",
     "path": "f.path",
     "state": "h.state",
+    "witness": "f.witness",
 }
 
 KERNEL_ORDERS = {

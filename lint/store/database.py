@@ -8,12 +8,15 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ptxguard.errors import ConfigError, ToolError
+from ptxguard.store.brief import fill_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 # One file a version, in order; a store is brought from its own version to the last one when it is opened.
-MIGRATIONS = ("schema.sql", "excerpts.sql")
+MIGRATIONS = ("schema.sql", "pages.sql")
+# What no statement can work out: run once behind the file of the same name.
+FILLERS: dict[str, Callable[[Database], None]] = {"pages.sql": fill_in}
 # Search: in SQLite a full-text table, in PostgreSQL an ordinary one of the same columns.
 _SQLITE_WORDS = (
     "CREATE VIRTUAL TABLE words USING fts5 (text, run UNINDEXED, kind UNINDEXED, name UNINDEXED,"
@@ -127,6 +130,8 @@ def migrate(database: Database, own: Sequence[str]) -> None:
         for number, name in enumerate(MIGRATIONS[version:], version + 1):
             for statement in (*_statements(name), *(own if number == 1 else ())):
                 database.run(statement)
+            if name in FILLERS:
+                FILLERS[name](database)
             database.run("INSERT INTO store_version (version) VALUES (:version)", {"version": number})
 
 

@@ -21,13 +21,14 @@ from ptxguard.store.rows import (
     ProbeRun,
     Review,
     Run,
+    RunPrice,
     StoredArtifact,
     StoredFinding,
     StoredKernel,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ptxguard.store.database import Database
 
@@ -39,6 +40,7 @@ _FINDING = (
     "SELECT f.run, f.subject, h.state, f.record, f.fingerprint, v.status, v.note, v.changed FROM "
     + FINDINGS_FROM
 )
+_BRIEF = _FINDING.replace("f.record", "f.brief")
 _KERNEL = (
     "SELECT k.run, k.place, k.image, k.name, k.demangled, k.target, k.registers, k.stack_bytes,"
     " k.stack_unknown, k.cluster_dims, k.syscalls, k.externs, a.path, a.member"
@@ -56,6 +58,7 @@ _FACETS = {
     "path": "f.path",
     "status": f"COALESCE(v.status, '{UNREVIEWED}')",
     "state": "h.state",
+    "witness": "f.witness",
 }
 _TABLE_FACETS = {
     "target": "finding_target AS x",
@@ -97,7 +100,7 @@ class Reader:
         )
 
     def findings(self, wanted: FindingFilter, page: int = 1, size: int = 50) -> Page[StoredFinding]:
-        """Findings by file and line.
+        """Findings by file and line, without kernels and evidence.
 
         Raises:
             ConfigError: the page number or a word of the filter is none.
@@ -106,7 +109,7 @@ class Reader:
         first = _first(page, size)
         total = self.database.rows(f"SELECT COUNT(*) FROM {FINDINGS_FROM} WHERE {condition}", values)[0][0]
         rows = self.database.rows(
-            f"{_FINDING} WHERE {condition} ORDER BY f.path, f.line, f.run, f.place LIMIT :size OFFSET :first",
+            f"{_BRIEF} WHERE {condition} ORDER BY f.path, f.line, f.run, f.place LIMIT :size OFFSET :first",
             {**values, "size": size, "first": first},
         )
         return Page(tuple(_finding(row) for row in rows), page, size, total)
@@ -128,6 +131,18 @@ class Reader:
         if not rows:
             raise ConfigError(f"there is no finding {fingerprint}", path=self.database.label)
         return _finding(rows[0])
+
+    def run_prices(self, runs: Sequence[int] | None = None) -> tuple[RunPrice, ...]:
+        """What runs cost on the cards that they were priced on, by run; of all runs or of some."""
+        rows = self.database.rows(
+            "SELECT p.run, p.gpu, f.fingerprint, p.record FROM run_price AS p"
+            " JOIN finding AS f ON f.run = p.run AND f.place = p.place ORDER BY p.run, p.gpu"
+        )
+        return tuple(
+            RunPrice(run, gpu, fingerprint, json.loads(record))
+            for run, gpu, fingerprint, record in rows
+            if runs is None or run in runs
+        )
 
     def excerpts(self, run: int, path: str | None = None) -> tuple[Excerpt, ...]:
         """Lines of source that a run has kept, of one file or of all, by path and line."""
@@ -157,7 +172,7 @@ class Reader:
         return dict(rows)
 
     def compare(self, old: int, new: int) -> Comparison:
-        """The findings of two runs side by side, by fingerprint.
+        """The findings of two runs side by side, by fingerprint, without kernels and evidence.
 
         Raises:
             ConfigError: a run is not there, or `store gc` has thinned it.
@@ -176,7 +191,7 @@ class Reader:
 
     def _all_findings(self, run: int) -> dict[str, StoredFinding]:
         rows = self.database.rows(
-            f"{_FINDING} WHERE f.run = :run ORDER BY f.path, f.line, f.place", {"run": run}
+            f"{_BRIEF} WHERE f.run = :run ORDER BY f.path, f.line, f.place", {"run": run}
         )
         return {finding.fingerprint: finding for finding in map(_finding, rows)}
 

@@ -88,7 +88,8 @@ class StoredFinding:
         run: number of the run.
         subject: of the run.
         state: new, unchanged or reopened, against the runs of the subject before it.
-        record: the JSON record of the contract.
+        record: the JSON record of the contract; in lists without `kernels` and `evidence`, but with
+            `kernel_count`.
         review: what people decided, or None.
     """
 
@@ -102,6 +103,23 @@ class StoredFinding:
     def fingerprint(self) -> str:
         """Names the finding across runs."""
         return str(self.record["fingerprint"])
+
+
+@dataclass(frozen=True)
+class RunPrice:
+    """What a run costs on one card: the maximum over its kernels.
+
+    Attributes:
+        run: number of the run.
+        gpu: card.
+        fingerprint: of the finding with that price.
+        record: the contract's cost.
+    """
+
+    run: int
+    gpu: str
+    fingerprint: str
+    record: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -229,6 +247,7 @@ class FindingFilter:
         status: confirmed, intended, false alarm or not reviewed.
         state: new, unchanged or reopened.
         basis: of a price: measured, declared by driver, public measurement, unknown; on `gpu` where given.
+        witness: of compiled code: confirmed, refuted or unseen.
         gpu: that it has a price on.
         min_mib: lowest price on `gpu` (any card where that is None).
     """
@@ -245,6 +264,7 @@ class FindingFilter:
     status: str | None = None
     state: str | None = None
     basis: str | None = None
+    witness: str | None = None
     gpu: str | None = None
     min_mib: float | None = None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ptxguard import __version__
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Confidence, Severity
+from ptxguard.store.brief import brief_of, price_rows, witness_of, worst_prices
 from ptxguard.store.history import add_history, unread_paths
 from ptxguard.store.rows import KINDS, STATUSES, UNREVIEWED, Excerpt, StoredArtifact
 
@@ -199,12 +200,14 @@ def _finding_row(run: NewRun, number: int, place: int, record: Mapping[str, Any]
         "verdict": plain(record["cluster"].get("verdict")),
         "destination": plain(record["address"].get("verdict")),
         "record": json.dumps(record),
+        "brief": json.dumps(brief_of(record)),
+        "witness": plain(witness_of(record)),
     }
 
 
 _FINDING = (
     "run place subject fingerprint code rule severity confidence path line function"
-    " verdict destination record"
+    " verdict destination record brief witness"
 )
 
 
@@ -223,6 +226,8 @@ def _add_findings(database: Database, run: NewRun, number: int) -> None:
         for cost in record["cost"]
     )
     _insert(database, "price", "run place gpu mib basis", prices)
+    costs = [{**row, "gpu": plain(row["gpu"])} for row in price_rows(number, worst_prices(numbered))]
+    _insert(database, "run_price", "run gpu place record", costs)
     targets = (
         {"run": number, "place": place, "target": plain(target)}
         for place, record in numbered
