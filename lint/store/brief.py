@@ -28,31 +28,27 @@ def witness_of(record: Mapping[str, Any]) -> str:
     return str(record["performance"].get(_WITNESS, {}).get("verdict", ""))
 
 
-def worst_prices(records: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, tuple[int, dict[str, Any]]]:
-    """Card -> (place, cost) of the finding that costs most there.
+def worst_prices(records: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Card -> record of the finding that costs most there.
 
     Left out: findings that compiled code refutes, and kernels that never do their work on the target.
     """
-    worst: dict[str, tuple[int, dict[str, Any]]] = {}
-    for place, record in records:
+    worst: dict[str, tuple[float, Mapping[str, Any]]] = {}
+    for record in records:
         if record["performance"].get(_NEVER_RUNS) or witness_of(record) == "refuted":
             continue
         for cost in record["cost"]:
-            held = worst.get(cost["gpu"])
-            if held is None or _mib(cost) > _mib(held[1]):
-                worst[cost["gpu"]] = (place, dict(cost))
-    return worst
+            mib = -1.0 if cost["mib"] is None else float(cost["mib"])
+            if mib > worst.get(cost["gpu"], (-2.0,))[0]:
+                worst[cost["gpu"]] = (mib, record)
+    return {gpu: record for gpu, (_, record) in worst.items()}
 
 
-def _mib(cost: Mapping[str, Any]) -> float:
-    return -1.0 if cost["mib"] is None else float(cost["mib"])
-
-
-def price_rows(number: int, worst: Mapping[str, tuple[int, Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """Rows of the table `run_price`; cards are named as the database takes them."""
+def price_rows(number: int, records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of the table `run_price`."""
     return [
-        {"run": number, "gpu": gpu, "place": place, "record": json.dumps(cost)}
-        for gpu, (place, cost) in worst.items()
+        {"run": number, "gpu": gpu, "record": json.dumps(brief_of(record))}
+        for gpu, record in worst_prices(records).items()
     ]
 
 
@@ -73,8 +69,8 @@ def fill_in(database: Database) -> None:
             ],
         )
         database.run_many(
-            "INSERT INTO run_price (run, gpu, place, record) VALUES (:run, :gpu, :place, :record)",
-            price_rows(number, worst_prices(records)),
+            "INSERT INTO run_price (run, gpu, record) VALUES (:run, :gpu, :record)",
+            price_rows(number, [record for _, record in records]),
         )
 
 

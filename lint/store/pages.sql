@@ -11,11 +11,10 @@ CREATE TABLE excerpt (
 ALTER TABLE finding ADD COLUMN brief TEXT NOT NULL DEFAULT '';
 -- Of `check --binary`: confirmed, refuted or unseen; empty where no compiled code was given.
 ALTER TABLE finding ADD COLUMN witness TEXT NOT NULL DEFAULT '';
--- What a run costs on each card: the maximum over its kernels, never a sum.
+-- What a run costs on each card: the maximum over its kernels, never a sum. It outlives `store gc`.
 CREATE TABLE run_price (
     run INTEGER NOT NULL REFERENCES run (number),
     gpu TEXT NOT NULL,
-    place INTEGER NOT NULL,         -- of the finding with that price
-    record TEXT NOT NULL,           -- JSON of the contract's cost
+    record TEXT NOT NULL,           -- brief of the finding with that price
     PRIMARY KEY (run, gpu)
 );

@@ -134,14 +134,9 @@ class Reader:
 
     def run_prices(self, runs: Sequence[int] | None = None) -> tuple[RunPrice, ...]:
         """What runs cost on the cards that they were priced on, by run; of all runs or of some."""
-        rows = self.database.rows(
-            "SELECT p.run, p.gpu, f.fingerprint, p.record FROM run_price AS p"
-            " JOIN finding AS f ON f.run = p.run AND f.place = p.place ORDER BY p.run, p.gpu"
-        )
+        rows = self.database.rows("SELECT run, gpu, record FROM run_price ORDER BY run, gpu")
         return tuple(
-            RunPrice(run, gpu, fingerprint, json.loads(record))
-            for run, gpu, fingerprint, record in rows
-            if runs is None or run in runs
+            RunPrice(run, gpu, json.loads(record)) for run, gpu, record in rows if runs is None or run in runs
         )
 
     def excerpts(self, run: int, path: str | None = None) -> tuple[Excerpt, ...]:

@@ -112,13 +112,11 @@ class RunPrice:
     Attributes:
         run: number of the run.
         gpu: card.
-        fingerprint: of the finding with that price.
-        record: the contract's cost.
+        record: of the finding with that price, as lists have it.
     """
 
     run: int
     gpu: str
-    fingerprint: str
     record: Mapping[str, Any]
 
 

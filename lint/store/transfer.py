@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxguard.store.store import Store
 
 EXPORT_VERSION = 1
-_BULK = ("finding", "price", "finding_target", "kernel", "words", "excerpt", "run_price")
+_BULK = ("finding", "price", "finding_target", "kernel", "words", "excerpt")
 _OLD = (
     "SELECT number FROM (SELECT number, thinned, ROW_NUMBER() OVER"
     " (PARTITION BY subject ORDER BY created DESC, number DESC) AS back FROM run WHERE kind <> 'probe')"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ptxguard import __version__
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Confidence, Severity
-from ptxguard.store.brief import brief_of, price_rows, witness_of, worst_prices
+from ptxguard.store.brief import brief_of, price_rows, witness_of
 from ptxguard.store.history import add_history, unread_paths
 from ptxguard.store.rows import KINDS, STATUSES, UNREVIEWED, Excerpt, StoredArtifact
 
@@ -226,8 +226,8 @@ def _add_findings(database: Database, run: NewRun, number: int) -> None:
         for cost in record["cost"]
     )
     _insert(database, "price", "run place gpu mib basis", prices)
-    costs = [{**row, "gpu": plain(row["gpu"])} for row in price_rows(number, worst_prices(numbered))]
-    _insert(database, "run_price", "run gpu place record", costs)
+    costs = [{**row, "gpu": plain(row["gpu"])} for row in price_rows(number, run.findings)]
+    _insert(database, "run_price", "run gpu record", costs)
     targets = (
         {"run": number, "place": place, "target": plain(target)}
         for place, record in numbered

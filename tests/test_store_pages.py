@@ -1,4 +1,4 @@
-"""Excerpts hold the lines around findings and edits, once, and survive storing, merging and thinning out."""
+"""Excerpts, briefs, witnesses and prices of runs survive storing, migration, merging and thinning out."""
 
 from __future__ import annotations
 
@@ -73,6 +73,7 @@ def test_excerpts_are_stored_merged_and_thinned(tmp_path):
         one.add(storekit.source_run("f:1", created="2026-12-02T05:00:00Z"))
         assert thin_out(one.database, 1) == (number,)
         assert one.excerpts(number) == ()
+        assert {price.run for price in one.run_prices()} == {1, 2}  # the trend stays
 
 
 def test_a_store_of_version_1_is_brought_forward(tmp_path, monkeypatch):
@@ -91,7 +92,7 @@ def test_a_store_of_version_1_is_brought_forward(tmp_path, monkeypatch):
     with open_store(place) as store:
         (row,) = store.findings(FindingFilter(witness="confirmed")).rows
         assert row.record == brief_of(record)
-        assert [(price.run, price.gpu, price.fingerprint) for price in store.run_prices()] == [
+        assert [(price.run, price.gpu, price.record["fingerprint"]) for price in store.run_prices()] == [
             (1, "RTX 5090", "f:1")
         ]
         number = store.add(storekit.source_run("f:1", excerpts=(Excerpt("a.cu", 1, "x"),)))
@@ -118,5 +119,5 @@ def test_the_price_of_a_run_is_the_maximum_of_what_runs_and_is_not_refuted(tmp_p
     with open_store(str(tmp_path / "s.db")) as store:
         store.add(storekit.source_run(findings=records))
         (price,) = store.run_prices()
-        assert (price.fingerprint, price.record["mib"]) == ("f:2", 300.0)
+        assert (price.record["fingerprint"], price.record["cost"][0]["mib"]) == ("f:2", 300.0)
         assert store.run_prices([2]) == ()
