@@ -11,6 +11,7 @@ import pytest
 from binkit import DATA
 from ptxguard import cli
 from ptxguard.crosscheck import origin
+from ptxguard.output.formats import FORMATS
 
 SYSCALL = "__cuda_syscall_cp_async_bulk_tensor_1d_tile_unicast"
 
@@ -89,6 +90,18 @@ def test_a_call_that_no_line_explains_is_a_finding_of_its_own(check):
     assert found[0]["path"] == "lib.fatbin"
     assert found[0]["syscall"] == SYSCALL
     assert "comes from a header outside this tree: copies" in found[0]["message"]
+
+
+@pytest.mark.parametrize("output", FORMATS)
+def test_every_format_takes_findings_that_only_compiled_code_made(check, capsys, output, monkeypatch):
+    check(lambda text: text.replace("shared::cluster", "shared::cta"), "--binary", "lib.fatbin")
+    command = ["ptxguard", "check", "copies.cu", "--binary", "lib.fatbin", "--output-format", output]
+    monkeypatch.setattr(sys, "argv", command)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out, err = capsys.readouterr()
+    assert ended.value.code == (0 if output == "sarif" else 1), err
+    assert "TMA101" in out
 
 
 def test_cards_that_are_not_asked_for_say_nothing(check):

@@ -114,7 +114,7 @@ def _number(value: int | None) -> str:
 
 def _effects(finding: Finding, style: Style) -> Iterator[str]:
     performance = finding.performance
-    if not performance:
+    if "registers_at_least" not in performance:  # a finding of compiled code, or one without a driver call
         return
     ignored = ", setmaxnreg ignored (ptxas C7506)" if performance["setmaxnreg_ignored"] else ""
     text = (
