@@ -22,6 +22,8 @@ COMMANDS = {
     "cost": "Price a stack size or a syscall on every GPU.",
     "probe": "Measure on this machine's card what a form costs.",
     "store": "Thin out, merge or write out a store of runs.",
+    "serve": "Show a store as a site: findings, kernels, prices, evidence.",
+    "export": "Write that site into a folder that needs no server.",
     "schema": "Print the JSON schema of the records of check.",
     "lsp": "Serve an editor: findings while typing, hover, repairs, jumps.",
     "doctor": "Print what is configured and which optional tools are there.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from ptxguard.errors import ConfigError
@@ -112,8 +113,15 @@ def kernel_condition(wanted: KernelFilter) -> tuple[str, dict[str, Any]]:
         values["target"] = wanted.target
     if wanted.name is not None:
         parts.append("(k.name LIKE :name ESCAPE '!' OR k.demangled LIKE :name ESCAPE '!')")
-        escaped = wanted.name.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-        values["name"] = f"%{escaped}%"
+        values["name"] = f"%{_escaped(wanted.name)}%"
     if wanted.with_syscall is not None:
         parts.append("k.syscall_count > 0" if wanted.with_syscall else "k.syscall_count = 0")
+    if wanted.syscall is not None:
+        parts.append("k.syscall_count > 0 AND k.syscalls LIKE :syscall ESCAPE '!'")
+        values["syscall"] = f'%"name": {_escaped(json.dumps(wanted.syscall))}%'
     return " AND ".join(parts), values
+
+
+def _escaped(text: str) -> str:
+    """Text of a LIKE pattern that stands for itself, with `!` as the escape."""
+    return text.replace("!", "!!").replace("%", "!%").replace("_", "!_")

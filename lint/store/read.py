@@ -65,6 +65,10 @@ _TABLE_FACETS = {
     "gpu": "price AS x",
     "basis": "price AS x",
 }
+_KERNEL_FACETS = {
+    "target": "k.target",
+    "with_syscall": "CASE WHEN k.syscall_count > 0 THEN 'yes' ELSE 'no' END",
+}
 # A finding has several prices of one basis; run and place together name it.
 _EACH_ONCE = "COUNT(DISTINCT CAST(f.run AS BIGINT) * 4294967296 + f.place)"
 MAX_PAGE = 1000
@@ -184,6 +188,35 @@ class Reader:
             unchanged=tuple(finding for key, finding in after.items() if key in before),
         )
 
+    def compared(self, old: int, new: int, state: str, page: int = 1, size: int = 50) -> Page[StoredFinding]:
+        """One list of a comparison, by file and line, without kernels and evidence.
+
+        Args:
+            old: number of the first run.
+            new: number of the second run.
+            state: new (only in the second), resolved (only in the first) or unchanged (in both).
+            page: from 1.
+            size: rows of a page.
+
+        Raises:
+            ConfigError: there is no such list or page.
+        """
+        if state not in ("new", "resolved", "unchanged"):
+            raise ConfigError(f"{state!r} is no list of a comparison; use new, resolved or unchanged")
+        of, other = (old, new) if state == "resolved" else (new, old)
+        condition = (
+            f"f.run = :of AND {'' if state == 'unchanged' else 'NOT '}EXISTS (SELECT 1 FROM finding AS o"
+            " WHERE o.run = :other AND o.fingerprint = f.fingerprint)"
+        )
+        values = {"of": of, "other": other}
+        first = _first(page, size)
+        total = self.database.rows(f"SELECT COUNT(*) FROM finding AS f WHERE {condition}", values)[0][0]
+        rows = self.database.rows(
+            f"{_BRIEF} WHERE {condition} ORDER BY f.path, f.line, f.place LIMIT :size OFFSET :first",
+            {**values, "size": size, "first": first},
+        )
+        return Page(tuple(_finding(row) for row in rows), page, size, total)
+
     def _all_findings(self, run: int) -> dict[str, StoredFinding]:
         rows = self.database.rows(
             f"{_BRIEF} WHERE f.run = :run ORDER BY f.path, f.line, f.place", {"run": run}
@@ -230,6 +263,36 @@ class Reader:
             {**values, "size": size, "first": first},
         )
         return Page(tuple(_kernel(row) for row in rows), page, size, total)
+
+    def kernel(self, run: int, place: int) -> StoredKernel | None:
+        """One kernel by its position in a run, from 0; None where there is none."""
+        rows = self.database.rows(
+            f"{_KERNEL} WHERE k.run = :run AND k.place = :place", {"run": run, "place": place}
+        )
+        return _kernel(rows[0]) if rows else None
+
+    def kernel_facets(self, wanted: KernelFilter) -> tuple[Facet, ...]:
+        """Targets, and whether a driver function is reached ("yes", "no"), with counts."""
+        condition, values = kernel_condition(wanted)
+        found = []
+        for name, column in _KERNEL_FACETS.items():
+            rows = self.database.rows(
+                f"SELECT {column}, COUNT(*) AS found FROM kernel AS k WHERE {condition}"
+                f" GROUP BY 1 ORDER BY found DESC, 1",
+                values,
+            )
+            found += [Facet(name, value, count) for value, count in rows]
+        return tuple(found)
+
+    def fingerprints(self) -> tuple[tuple[str, str], ...]:
+        """(subject, fingerprint) of all findings that are stored, each once."""
+        rows = self.database.rows("SELECT DISTINCT subject, fingerprint FROM finding ORDER BY 1, 2")
+        return tuple((str(subject), str(fingerprint)) for subject, fingerprint in rows)
+
+    def flagged_kernels(self) -> tuple[tuple[int, int], ...]:
+        """(run, position from 0) of all kernels that reach a driver function."""
+        rows = self.database.rows("SELECT run, place FROM kernel WHERE syscall_count > 0 ORDER BY 1, 2")
+        return tuple((int(run), int(place)) for run, place in rows)
 
     def probes(self) -> tuple[ProbeRun, ...]:
         """Probe runs, the newest measurement first."""

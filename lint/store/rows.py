@@ -276,6 +276,7 @@ class KernelFilter:
         target: of the image.
         name: part of the mangled or demangled name.
         with_syscall: True: reaches a driver function; False: reaches none.
+        syscall: full name of a driver function that it reaches.
         order: place, name, registers, stack or syscalls; the last three largest first.
     """
 
@@ -283,4 +284,5 @@ class KernelFilter:
     target: str | None = None
     name: str | None = None
     with_syscall: bool | None = None
+    syscall: str | None = None
     order: str = "place"
