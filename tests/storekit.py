@@ -11,6 +11,7 @@ import uuid
 import pytest
 
 from ptxguard.finding import Confidence, Cost, Finding, KernelPlace, Severity
+from ptxguard.store.rows import StoredArtifact
 from ptxguard.store.write import NewKernel, NewRun
 
 TILE_2D = "__cuda_syscall_cp_async_bulk_tensor_2d_tile_unicast"
@@ -118,3 +119,8 @@ def fresh_database(url):
 def named_server():
     """A server that the environment names, as CI does."""
     return os.environ.get("PTXGUARD_TEST_POSTGRES")
+
+
+def artifact():
+    """A library that a binary run has read."""
+    return StoredArtifact("lib.so", None, "0" * 64)

@@ -209,13 +209,13 @@ def test_pages(store):
 def test_compare_any_two_runs(store):
     old = store.add(source_run("f:1", "f:2", created=T1))
     new = store.add(source_run("f:2", "f:3", created=T2))
-    compared = store.compare(old, new)
-    named = [
-        [row.fingerprint for row in part] for part in (compared.added, compared.resolved, compared.unchanged)
-    ]
-    assert named == [["f:3"], ["f:1"], ["f:2"]]
+    lists = [store.compared(old, new, state) for state in ("new", "resolved", "unchanged")]
+    assert [[row.fingerprint for row in part.rows] for part in lists] == [["f:3"], ["f:1"], ["f:2"]]
+    assert [(part.total, part.rows[0].run) for part in lists] == [(1, new), (1, old), (1, new)]
     with pytest.raises(ConfigError, match="there is no run 9"):
-        store.compare(old, 9)
+        store.compared(old, 9, "new")
+    with pytest.raises(ConfigError, match="no list of a comparison"):
+        store.compared(old, new, "reopened")
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ def test_thinned_runs_keep_their_history(store):
     assert store.findings(FindingFilter(run=1)).total == 0
     assert store.search("load") == ()
     with pytest.raises(ConfigError, match="thinned"):
-        store.compare(1, 3)
+        store.compared(1, 3, "new")
     assert store.states(store.add(source_run("f:1", created=T4))) == {"reopened": 1}
 
 

@@ -65,9 +65,9 @@ def test_excerpts_are_stored_merged_and_thinned(tmp_path):
     kept = Excerpt("a.cu", 3, "asm volatile();\n// \0 and \ud800")
     with open_store(str(tmp_path / "one.db")) as one, open_store(str(tmp_path / "two.db")) as two:
         number = one.add(storekit.source_run("f:1", excerpts=(kept,)))
-        (stored,) = one.excerpts(number, "a.cu")
+        (stored,) = one.excerpts(number, ["a.cu"])
         assert stored == Excerpt("a.cu", 3, "asm volatile();\n// \ufffd and \\ud800")
-        assert one.excerpts(number, "b.cu") == ()
+        assert one.excerpts(number, ["b.cu"]) == ()
         merge(two, one)
         assert two.excerpts(1) == (stored,)
         one.add(storekit.source_run("f:1", created="2026-12-02T05:00:00Z"))

@@ -131,17 +131,6 @@ class HistoryEntry:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Findings of two runs: only in the second, only in the first, in both (as the second has them)."""
-
-    old: Run
-    new: Run
-    added: tuple[StoredFinding, ...]
-    resolved: tuple[StoredFinding, ...]
-    unchanged: tuple[StoredFinding, ...]
-
-
-@dataclass(frozen=True)
 class StoredKernel:
     """A compiled kernel of one run.
 

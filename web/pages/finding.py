@@ -24,6 +24,7 @@ from ptxguard.web.table import Table
 _KERNELS = 25
 _PLACES = 100
 _AROUND = 12
+_FILES = 100
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,8 @@ def build(view: View) -> FindingPage:
     record = stored.record
     price = price_on(record, view.gpu)
     prices = tuple(found for gpu in _cards(record, view.gpu) if (found := price_on(record, gpu)) is not None)
-    excerpts = view.store.excerpts(stored.run)
+    edits = record["fix"]["edits"] if record["fix"] else ()
+    excerpts = view.store.excerpts(stored.run, [record["path"], *(edit["path"] for edit in edits)][:_FILES])
     kernels, total = _kernels(view, stored)
     ways, ways_total = ways_of(record)
     places = record["kernels"]

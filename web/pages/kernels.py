@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ptxguard.store.conditions import KERNEL_ORDERS
+from ptxguard.store.kernelindex import ORDERS as KERNEL_ORDERS
 from ptxguard.store.rows import FindingFilter, KernelFilter, StoredKernel
 from ptxguard.web.page import NotThereError, PageSpec, View
 from ptxguard.web.params import Param

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ptxguard.store.readfindings import LISTS
 from ptxguard.store.rows import KINDS, FindingFilter, Run
 from ptxguard.web.page import NotThereError, PageSpec, View
 from ptxguard.web.params import Param
@@ -22,7 +23,6 @@ from ptxguard.web.table import Table
 
 _SIZE = 100
 _SHOWN = 100
-LISTS = ("new", "resolved", "unchanged")
 _ERRORS = 100
 
 
