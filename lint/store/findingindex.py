@@ -5,12 +5,13 @@ A run never changes once it is stored; only reviews do, and those are asked for 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Confidence, Severity
-from ptxguard.store.bits import everything, mask_of, masks_of
+from ptxguard.store.bits import everything, mask_of, masks_of, positions_of
 from ptxguard.store.rows import STATUSES, UNREVIEWED, Facet
 
 if TYPE_CHECKING:
@@ -95,9 +96,13 @@ class FindingIndex:
         """(facet, value) -> how many findings of a set have it."""
         found: dict[tuple[str, str], int] = {}
         for name in FACETS:
+            if name == "path":  # thousands of values: a walk over the findings is shorter
+                continue
             for value, having in self._masks(name, reviews).items():
                 if value and (count := (mask & having).bit_count()):
                     found[name, value] = count
+        paths = Counter(self.keys[position][0] for position in positions_of(mask))
+        found.update((("path", path), count) for path, count in paths.items() if path)
         return found
 
     def _masks(self, name: str, reviews: Mapping[str, str]) -> Mapping[str, int]:

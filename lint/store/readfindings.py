@@ -49,6 +49,15 @@ class FindingReader(ScopedReader):
         wanted_rows = islice(_in_order(masks), first, first + size)
         return Page(self._brief_rows(list(wanted_rows)), page, size, total)
 
+    def count(self, wanted: FindingFilter) -> int:
+        """How many findings a filter leaves.
+
+        Raises:
+            ConfigError: a word of the filter is none.
+        """
+        check_words(wanted)
+        return sum(mask.bit_count() for _, mask, _ in self._selected(wanted))
+
     def facets(self, wanted: FindingFilter) -> tuple[Facet, ...]:
         """Values that the findings of a filter have, with counts, the most frequent of each facet first.
 

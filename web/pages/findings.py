@@ -85,7 +85,7 @@ def build(view: View) -> FindingsPage:
     steps = tuple(
         (
             step,
-            view.store.findings(_filter({**chosen, "mib": float(step)}, view.gpu.name), 1, 1).total,
+            view.store.count(_filter({**chosen, "mib": float(step)}, view.gpu.name)),
             step == chosen.get("mib"),
         )
         for step in PRICE_STEPS
@@ -107,17 +107,18 @@ def _filter(chosen: dict[str, Any], gpu: str) -> FindingFilter:
 
 
 def _groups(facets: tuple[Facet, ...], chosen: dict[str, Any]) -> list[FacetGroup]:
-    groups = []
-    for name, heading in FACETS.items():
-        values = [
-            FacetValue(facet.value, facet.count, facet.value == chosen.get(name))
-            for facet in facets
-            if facet.name == name
-        ]
-        kept = [value for index, value in enumerate(values) if index < _MOST_VALUES or value.chosen]
-        if kept:
-            groups.append(FacetGroup(name, heading, tuple(kept), len(values) - len(kept)))
-    return groups
+    named: dict[str, list[Facet]] = {name: [] for name in FACETS}
+    for facet in facets:
+        if facet.name in named:
+            named[facet.name].append(facet)
+    return [_group(name, values, chosen.get(name)) for name, values in named.items() if values]
+
+
+def _group(name: str, values: list[Facet], chosen: Any) -> FacetGroup:
+    """The most frequent values, and the chosen one wherever it stands."""
+    kept = values[:_MOST_VALUES] + [facet for facet in values[_MOST_VALUES:] if facet.value == chosen]
+    rows = tuple(FacetValue(facet.value, facet.count, facet.value == chosen) for facet in kept)
+    return FacetGroup(name, FACETS[name], rows, len(values) - len(kept))
 
 
 PAGE = PageSpec(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 
 from ptxguard.store.rows import FindingFilter, KernelFilter, Run
 from ptxguard.web.charts import TrendChart, trend_chart
@@ -104,11 +105,8 @@ def build(view: View) -> OverviewPage:
 
     def counted(name: str) -> tuple[Counted, ...]:
         named = rule_names() if name == "code" else {}
-        return tuple(
-            Counted(facet.value, facet.count, named.get(facet.value, ""))
-            for facet in facets
-            if facet.name == name
-        )[:_TOP]
+        top = islice((facet for facet in facets if facet.name == name), _TOP)
+        return tuple(Counted(facet.value, facet.count, named.get(facet.value, "")) for facet in top)
 
     kernels = view.store.kernels(KernelFilter(with_syscall=True, order="registers"), 1, _TOP)
     first = view.store.findings(FindingFilter(severity="error"), 1, _TOP)
