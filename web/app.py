@@ -22,6 +22,7 @@ from ptxguard.web.access import (
     sign_in,
     viewer_of,
 )
+from ptxguard.web.assets import ASSET_TYPES, read_assets
 from ptxguard.web.links import TWINS, ServerLinks
 from ptxguard.web.page import GPU, NotThereError, PageSpec, View
 from ptxguard.web.pages.gpus import priced_cards
@@ -47,7 +48,7 @@ def create_app(settings: Settings) -> Flask:
     find_gpu(settings.gpu)
     stores = ThreadStores(settings.store)
     stores.get()
-    app = Flask("ptxguard.web", static_folder="static", static_url_path="/static", template_folder=None)
+    app = Flask("ptxguard.web", static_folder=None, template_folder=None)
     app.config.update(
         SECRET_KEY=session_key(settings.token),
         SESSION_COOKIE_NAME="ptxguard",
@@ -63,6 +64,7 @@ def create_app(settings: Settings) -> Flask:
     for page in PAGES.values():
         for form in ("html", *TWINS):
             app.add_url_rule(_rule(page, form), f"{page.name}.{form}", partial(site.page, page, form))
+    app.add_url_rule("/static/<name>", "static", site.asset)
     app.add_url_rule("/openapi.json", "openapi", site.description)
     app.add_url_rule("/feed.atom", "feed", site.feed)
     app.add_url_rule("/badge.svg", "badge", site.badge)
@@ -100,6 +102,7 @@ class _Site:
         self.settings, self.stores, self.renderer = settings, stores, renderer
         self.uploads = Limiter(settings.uploads_per_minute)
         self.logins = Limiter(LOGINS_PER_MINUTE)
+        self.assets = dict(read_assets())
 
     def page(self, page: PageSpec, form: str, **parts: str) -> Response:
         """A page or a twin."""
@@ -126,6 +129,13 @@ class _Site:
         chosen = view.gpu.name if view is not None and view.gpu.name != self.settings.gpu else None
         values = view.values if view is not None else {}
         return ServerLinks(PAGES, (page, values), chosen, request.script_root)
+
+    def asset(self, name: str) -> Response:
+        """A file of `static`, out of memory: no path of a request ever becomes a path of this machine."""
+        _refuse_query()
+        if name not in self.assets:
+            raise NotThereError("there is no such page")
+        return Response(self.assets[name], mimetype=ASSET_TYPES[name.rpartition(".")[2]])
 
     def description(self) -> Response:
         """The OpenAPI description."""

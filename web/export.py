@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from ptxguard.errors import ConfigError
 from ptxguard.memcost import find_gpu
 from ptxguard.store.store import Store, open_store
+from ptxguard.web.assets import read_assets
 from ptxguard.web.feed import render_badge, render_feed
 from ptxguard.web.page import View
 from ptxguard.web.render import Renderer, environment
@@ -87,7 +87,8 @@ def _write(settings: Settings, work: Path, jobs: int, tell: Callable[[int, int],
     (work / MARKER).write_text("written by `ptxguard export`; the next export replaces this folder\n")
     files, size = 0, 0
     with open_store(settings.store) as store:
-        for name, data in (*_assets(), *_documents(settings, store)):
+        assets = ((f"static/{name}", data) for name, data in read_assets())
+        for name, data in (*assets, *_documents(settings, store)):
             size += _put(work / name, data)
             files += 1
         inventory = take_inventory(store)
@@ -157,12 +158,6 @@ def _render_chunk(
             size += _put(file.with_suffix(f".{form}"), data)
         wanted.update(links.wanted)
     return wanted, size
-
-
-def _assets() -> Iterator[tuple[str, bytes]]:
-    folder = resources.files("ptxguard.web").joinpath("static")
-    for item in sorted(folder.iterdir(), key=lambda item: item.name):
-        yield f"static/{item.name}", item.read_bytes()
 
 
 def _documents(settings: Settings, store: Store) -> Iterator[tuple[str, bytes]]:

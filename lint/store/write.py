@@ -136,6 +136,24 @@ def plain(text: str | None) -> str:
     return (text or "").replace("\0", "\ufffd").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def plain_json(value: Any) -> str:
+    """JSON of a value whose texts every database and every page takes."""
+    dumped = json.dumps(value)
+    if "\\u0000" in dumped or "\\ud" in dumped:  # what `plain` would change, as JSON writes it
+        return json.dumps(_plain_value(value))
+    return dumped
+
+
+def _plain_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, dict):
+        return {plain(key): _plain_value(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain_value(item) for item in value]
+    return value
+
+
 def _check(run: NewRun) -> None:
     if run.kind not in KINDS:
         raise ConfigError(f"{run.kind!r} is no kind of run; use one of {', '.join(KINDS)}")
@@ -160,7 +178,7 @@ def _add_head(database: Database, run: NewRun, number: int) -> None:
         "tool": plain(run.tool),
         "toolchain": plain(run.toolchain),
         "revision": plain(run.revision),
-        "errors": json.dumps(list(run.errors)),
+        "errors": plain_json(list(run.errors)),
         "finding_count": len(run.findings),
         "kernel_count": 0,
         "thinned": 0,
@@ -212,7 +230,7 @@ _FINDING = (
 
 
 def _add_findings(database: Database, run: NewRun, number: int) -> None:
-    numbered = list(enumerate(run.findings))
+    numbered = [(place, json.loads(plain_json(record))) for place, record in enumerate(run.findings)]
     _insert(database, "finding", _FINDING, (_finding_row(run, number, place, one) for place, one in numbered))
     prices = (
         {
@@ -226,7 +244,7 @@ def _add_findings(database: Database, run: NewRun, number: int) -> None:
         for cost in record["cost"]
     )
     _insert(database, "price", "run place gpu mib basis", prices)
-    costs = [{**row, "gpu": plain(row["gpu"])} for row in price_rows(number, run.findings)]
+    costs = price_rows(number, [record for _, record in numbered])
     _insert(database, "run_price", "run gpu record", costs)
     targets = (
         {"run": number, "place": place, "target": plain(target)}
@@ -264,8 +282,8 @@ def _add_kernels(database: Database, run: NewRun, number: int) -> tuple[int, dic
                 "stack_unknown": plain(kernel.stack_unknown),
                 "cluster_dims": ",".join(map(str, kernel.cluster_dims or ())),
                 "syscall_count": len(kernel.syscalls),
-                "syscalls": json.dumps(list(kernel.syscalls)),
-                "externs": json.dumps(list(kernel.externs)),
+                "syscalls": plain_json(list(kernel.syscalls)),
+                "externs": plain_json(list(kernel.externs)),
             }
 
     _insert(database, "kernel", _KERNEL, rows())
@@ -294,6 +312,6 @@ def _add_probe(database: Database, record: Mapping[str, Any], number: int) -> No
         "sm": plain(card["sm"]),
         "driver": plain(card["driver"]),
         "measured": plain(record["date"]),
-        "record": json.dumps(record),
+        "record": plain_json(record),
     }
     _insert(database, "probe", " ".join(row), [row])
