@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import unicodedata
-
-# Characters that change how their neighbours are shown (Unicode UAX #9), and those without a width.
-_UNSEEN = frozenset("\u200b\u200c\u200d\u2060\ufeff\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e")
-_ISOLATES = frozenset("\u2066\u2067\u2068\u2069")
+# Characters that change how their neighbours are shown (Unicode UAX #9), whatever Python calls printable.
+_TURNING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _KEPT = frozenset("\n\t")
 MIB_PER_GIB = 1024
 
@@ -19,11 +16,9 @@ def visible(text: str) -> str:
 
 
 def _shown(char: str) -> str:
-    if char in _KEPT:
+    if char in _KEPT or (char.isprintable() and char not in _TURNING):
         return char
-    if char in _UNSEEN or char in _ISOLATES or unicodedata.category(char) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
-        return f"⟨U+{ord(char):04X}⟩"
-    return char
+    return f"⟨U+{ord(char):04X}⟩"
 
 
 def short(text: str, room: int = 120) -> str:
