@@ -51,6 +51,7 @@ LAYERS = (
     ("output.",),
     ("store.",),
     ("lsp.",),
+    ("web.",),
     ("commands.",),
     ("cli",),
     ("__main__",),
@@ -58,9 +59,9 @@ LAYERS = (
 
 
 def modules():
-    """Dotted name under `ptxguard` -> file, for lint/ and rules/."""
+    """Dotted name under `ptxguard` -> file, for lint/, rules/ and web/."""
     found = {}
-    for folder, prefix in (("lint", ""), ("rules", "rules.")):
+    for folder, prefix in (("lint", ""), ("rules", "rules."), ("web", "web.")):
         for path in sorted((ROOT / folder).rglob("*.py")):
             found[prefix + ".".join(path.relative_to(ROOT / folder).with_suffix("").parts)] = path
     return found

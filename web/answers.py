@@ -40,7 +40,8 @@ def install(app: Flask) -> None:
 
 def _compressed(response: Response, asked: Request) -> Response:
     """The answer as gzip where the client takes it and there is something to gain."""
-    text = response.mimetype.startswith("text/") or response.mimetype in (
+    kind = response.mimetype or ""
+    text = kind.startswith("text/") or kind in (
         "application/json",
         "application/atom+xml",
         "image/svg+xml",
@@ -50,7 +51,7 @@ def _compressed(response: Response, asked: Request) -> Response:
         not text
         or response.status_code != 200
         or response.direct_passthrough
-        or "gzip" not in asked.accept_encodings
+        or asked.accept_encodings.best_match(["gzip"]) is None
     ):
         return response
     body = response.get_data()

@@ -12,6 +12,8 @@ BAR_WIDTH = 340
 BAR_STEP = 46
 _BAR_TOP, _BAR_BOTTOM = 4, 20
 TREND_HEIGHT = 160
+# MiB; what is below is drawn as nothing.
+_SMALLEST = 1e-3
 _TREND_LEFT, _TREND_RIGHT, _TREND_TOP, _TREND_BOTTOM = 56, 10, 14, 26
 CHAIN_STEP = 66
 
@@ -101,7 +103,7 @@ def _along(value: float | None, scale: float) -> float:
 
 def _scale(top: float) -> tuple[float, list[float]]:
     """A round upper end, and about four ticks."""
-    if top <= 0:
+    if top < _SMALLEST:
         return 1.0, [0.0]
     step: float = 10 ** math.floor(math.log10(top))
     for part in (step / 5, step / 2, step, step * 2):

@@ -101,7 +101,7 @@ def _class(kind: _TokenType) -> str:
     """The short class of the nearest standard token type; empty for plain text."""
     while kind not in STANDARD_TYPES and kind is not Token:
         kind = kind.parent
-    return STANDARD_TYPES.get(kind, "")
+    return str(STANDARD_TYPES.get(kind, ""))
 
 
 def _pieces(pieces: Sequence[tuple[str, str]], marks: Sequence[Mark]) -> Iterator[Markup]:

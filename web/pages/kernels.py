@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -166,7 +167,7 @@ def build_kernel(view: View) -> KernelPage:
     calls = tuple(
         CallSite(str(call["name"]), site.get("offset"), tuple(map(_place, site.get("source", ()))))
         for call in kernel.syscalls
-        for site in call.get("sites", ()) or ({},)
+        for site in _sites(call)
     )
     carried = view.store.findings(FindingFilter(run=kernel.run), 1, 1000).rows if kernel.syscalls else ()
     named = {str(call["name"]) for call in kernel.syscalls}
@@ -180,6 +181,11 @@ def build_kernel(view: View) -> KernelPage:
         )[:_FINDINGS],
         sass=None,
     )
+
+
+def _sites(call: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Call sites of a driver function; one without a place where the cubin names none."""
+    return list(call.get("sites", ())) or [{}]
 
 
 def _place(link: Any) -> str:
