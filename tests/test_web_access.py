@@ -259,3 +259,27 @@ def test_a_store_that_breaks_is_said_in_one_sentence(tmp_path, monkeypatch):
     answer = client.get("/runs")
     assert answer.status_code == 503
     assert "/secret" not in answer.text
+
+
+def test_a_report_that_leaves_out_all_it_may_is_shown(client):
+    record = {
+        **webkit.source_finding("000000000000000f:1").record(),
+        "opcode": None,
+        "function": None,
+        "syscall": None,
+        "fix": None,
+        "kernels": [],
+        "evidence": [],
+        "cost": [],
+        "targets": {},
+        "on_target": {},
+        "cluster": {"verdict": None, "reason": None},
+        "address": {"verdict": None},
+        "performance": {"binary": None, "kernels": None, "never runs": None},
+        "line": 0,
+        "path": "",
+    }
+    assert upload(client, report() | {"findings": [record]}).status_code == 201
+    for page in ("/", "/findings?run=6", "/findings/000000000000000f:1", "/runs/6", "/compare/3/6", "/feed.atom"):
+        assert client.get(page).status_code == 200, page
+    assert client.get("/findings.csv?run=6").status_code == 200

@@ -54,7 +54,7 @@ def price_on(record: Mapping[str, Any], gpu: Gpu) -> Price | None:
     targets run on it.
     """
     costs, performance = record["cost"], record["performance"]
-    refuted = performance.get(BINARY, {}).get("verdict") == REFUTED
+    refuted = (performance.get(BINARY) or {}).get("verdict") == REFUTED
     if not costs or refuted or performance.get(NEVER_RUNS):
         return None
     for cost in costs:

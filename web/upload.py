@@ -292,16 +292,18 @@ def read_upload(body: bytes, subject: str, revision: str, key: str | None) -> Ne
     if not isinstance(record, dict):
         raise UploadError("the body is no JSON object", 422)
     fields: dict[str, Any] = {} if key is None else {"key": key}
+    kind: Any = CheckReport
+    if "variants" in record or "artifacts" in record:
+        kind = ProbeResult if "variants" in record else ScanReport
     try:
-        if "variants" in record:
-            msgspec.convert(record, ProbeResult)
-            return _probe(record, fields)
-        if "artifacts" in record:
-            scan = msgspec.convert(record, ScanReport)
-            return _scan(record, scan, subject, fields)
-        report = msgspec.convert(record, CheckReport)
+        record = _whole_numbers(record)
+        report = msgspec.convert(record, kind)
     except (msgspec.ValidationError, RecursionError) as error:
         raise UploadError(f"this is no report of check, scan or probe: {error}", 422) from error
+    if isinstance(report, ProbeResult):
+        return _probe(record, fields)
+    if isinstance(report, ScanReport):
+        return _scan(record, report, subject, fields)
     return NewRun(
         "source",
         subject,
@@ -311,6 +313,17 @@ def read_upload(body: bytes, subject: str, revision: str, key: str | None) -> Ne
         tool=report.tool.version,
         **fields,
     )
+
+
+def _whole_numbers(value: Any) -> Any:
+    """JSON knows one kind of number: 3.0 is the whole number 3 (JSON Schema, "integer")."""
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
+    if isinstance(value, dict):
+        return {name: _whole_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_whole_numbers(item) for item in value]
+    return value
 
 
 def _probe(record: Mapping[str, Any], fields: dict[str, Any]) -> NewRun:

@@ -19,13 +19,13 @@ def brief_of(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record without kernels and evidence; `kernel_count` says how many there are."""
     brief = {name: value for name, value in record.items() if name not in _LONG}
     brief["cluster"] = {name: value for name, value in record["cluster"].items() if name != "evidence"}
-    brief["kernel_count"] = record["performance"].get("kernels", len(record["kernels"]))
+    brief["kernel_count"] = record["performance"].get("kernels") or len(record["kernels"])
     return brief
 
 
 def witness_of(record: Mapping[str, Any]) -> str:
     """What compiled code said about a finding of the source: confirmed, refuted, unseen, or empty."""
-    return str(record["performance"].get(_WITNESS, {}).get("verdict", ""))
+    return str((record["performance"].get(_WITNESS) or {}).get("verdict", ""))
 
 
 def worst_prices(records: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

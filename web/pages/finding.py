@@ -201,11 +201,15 @@ def _verdicts(record: Mapping[str, Any]) -> list[VerdictRow]:
     address, cluster = record["address"], record["cluster"]
     rows = []
     if address:
-        rows.append(VerdictRow("destination", str(address.get("verdict")), str(address.get("reason", ""))))
+        rows.append(
+            VerdictRow("destination", str(address.get("verdict") or ""), str(address.get("reason") or ""))
+        )
         if address.get("mbarrier"):
             rows.append(VerdictRow("mbarrier", str(address["mbarrier"]), ""))
     if cluster:
-        rows.append(VerdictRow("cluster size", str(cluster.get("verdict")), str(cluster.get("reason", ""))))
+        rows.append(
+            VerdictRow("cluster size", str(cluster.get("verdict") or ""), str(cluster.get("reason") or ""))
+        )
     if witness := record["performance"].get("binary"):
         counted = f"{witness['kernels']:,} kernels" if "kernels" in witness else ""
         rows.append(VerdictRow("compiled code", str(witness["verdict"]), counted))
