@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import uuid
+from pathlib import Path
 
 import pytest
 
@@ -63,9 +64,15 @@ def kernel(name, target="sm_120", **changed):
     return NewKernel(name=name, target=target, **{**fields, **changed})
 
 
+def _server_tool(name):
+    """A program of the server; Debian keeps them off PATH, by version."""
+    debian = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
+    return shutil.which(name) or (str(debian[-1]) if debian else None)
+
+
 def start_postgres(folder):
     """URL of a server with its data in a folder, and its process; None where there is no PostgreSQL."""
-    found = {name: shutil.which(name) for name in ("initdb", "postgres")}
+    found = {name: _server_tool(name) for name in ("initdb", "postgres")}
     if None in found.values():
         pytest.skip(
             "PostgreSQL (initdb, postgres) is not installed; PTXGUARD_TEST_POSTGRES may name a server"

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -20,39 +19,10 @@ from ptxguard.store.rows import FindingFilter, KernelFilter, StoredArtifact
 from ptxguard.store.store import open_store
 from ptxguard.store.transfer import export_lines, merge, thin_out
 from ptxguard.store.write import NewRun, plain
-from storekit import TILE_2D, finding, fresh_database, kernel, named_server, source_run, start_postgres
+from storekit import TILE_2D, finding, fresh_database, kernel, source_run
 
 ROOT = Path(__file__).parent.parent
 T1, T2, T3, T4 = (f"2026-12-0{day}T05:00:00Z" for day in (1, 2, 3, 4))
-
-
-@pytest.fixture(scope="session")
-def postgres():
-    pytest.importorskip("sqlalchemy", reason="the extra [postgres] is not installed")
-    psycopg = pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
-    if (url := named_server()) is not None:
-        yield url
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        url, process = start_postgres(Path(folder))
-        try:
-            yield _answering(url, process, psycopg)
-        finally:
-            process.send_signal(signal.SIGQUIT)  # at once: nobody needs its data
-            process.wait(30)
-
-
-def _answering(url, process, psycopg):
-    for _ in range(100):
-        try:
-            psycopg.connect(url, connect_timeout=2).close()
-        except psycopg.OperationalError:
-            if process.poll() is not None:
-                break
-            time.sleep(0.1)
-        else:
-            return url
-    pytest.skip("postgres does not start here")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

@@ -14,14 +14,16 @@ from ptxguard.store.rows import FindingFilter
 from ptxguard.store.store import open_store
 from ptxguard.web.app import create_app
 from ptxguard.web.settings import Settings
+from storekit import fresh_database
 
 AUTH = {"Authorization": f"Bearer {webkit.TOKEN}"}
 FINDING = "00000000000000aa:1"
 
 
-@pytest.fixture
-def place(tmp_path):
-    return webkit.make_store(tmp_path)
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def place(request, tmp_path):
+    url = None if request.param == "sqlite" else fresh_database(request.getfixturevalue("postgres"))
+    return webkit.make_store(tmp_path, url)
 
 
 @pytest.fixture
@@ -280,6 +282,13 @@ def test_a_report_that_leaves_out_all_it_may_is_shown(client):
         "path": "",
     }
     assert upload(client, report() | {"findings": [record]}).status_code == 201
-    for page in ("/", "/findings?run=6", "/findings/000000000000000f:1", "/runs/6", "/compare/3/6", "/feed.atom"):
+    for page in (
+        "/",
+        "/findings?run=6",
+        "/findings/000000000000000f:1",
+        "/runs/6",
+        "/compare/3/6",
+        "/feed.atom",
+    ):
         assert client.get(page).status_code == 200, page
     assert client.get("/findings.csv?run=6").status_code == 200

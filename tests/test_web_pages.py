@@ -14,6 +14,7 @@ import webkit
 from ptxguard.web.app import create_app
 from ptxguard.web.settings import Settings
 from ptxguard.web.sitemap import PAGES
+from storekit import fresh_database
 
 FINDING, WARNING, COMPILED = (f"00000000000000{end}:1" for end in ("aa", "ac", "bb"))
 ADDRESSES = {
@@ -37,9 +38,10 @@ ADDRESSES = {
 }
 
 
-@pytest.fixture(scope="module")
-def client(tmp_path_factory):
-    return create_app(Settings(webkit.make_store(tmp_path_factory.mktemp("web")))).test_client()
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def client(request, tmp_path_factory):
+    place = None if request.param == "sqlite" else fresh_database(request.getfixturevalue("postgres"))
+    return create_app(Settings(webkit.make_store(tmp_path_factory.mktemp("web"), place))).test_client()
 
 
 def twin(address, form):

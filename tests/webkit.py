@@ -165,9 +165,9 @@ def fill(store):
     store.add(NewRun("probe", "NVIDIA H200", probe=probe_record(), created=T3))
 
 
-def make_store(folder):
-    """Path of a filled store."""
-    place = str(folder / "runs.db")
+def make_store(folder, place=None):
+    """Path or URL of a filled store."""
+    place = place or str(folder / "runs.db")
     with open_store(place) as store:
         fill(store)
     return place
