@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import builtins
 
+    from ptxguard.binary.disassembly import Sass
+
 SYSCALL_PREFIX = "__cuda_syscall_"
 # Bulk copies; other syscalls (CDP's cnpv2*, aligned_malloc) are the device runtime's own.
 COPY_SYSCALL_PREFIX = "__cuda_syscall_cp_async_bulk"
@@ -94,6 +96,7 @@ class CubinKernel:
         syscalls: every `__cuda_syscall_…` it can reach, sorted by name.
         externs: the other driver functions it can reach (vprintf, malloc, …), sorted.
         never_runs: why it cannot do its work on this target though it was compiled for it; else empty.
+        sass: instructions around its calls, where they were asked for.
     """
 
     name: str
@@ -112,6 +115,7 @@ class CubinKernel:
     syscalls: tuple[Syscall, ...]
     externs: tuple[str, ...]
     never_runs: str = ""
+    sass: Sass | None = None
 
     @property
     def flagged(self) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ptxguard.binary.cubin import Cubin
+from ptxguard.binary.disassembly import SassWish, with_sass
 from ptxguard.binary.facts import Image
 from ptxguard.binary.inflate import Scratch, Unpacked, pack
 from ptxguard.binary.kernels import read_kernels
@@ -36,12 +37,14 @@ class Wish:
         encode: text made of all kernels of an image where it is read, so that many of them cost little
             memory: `Image.encoded` holds it, and of the kernels only the flagged ones stay. A function of
             a module, because child processes are sent its name.
+        sass: what is disassembled for showing; None: nothing.
     """
 
     every_kernel: bool = False
     targets: frozenset[str] | None = None
     digest: bool = True
     encode: Callable[[Image], str] | None = None
+    sass: SassWish | None = None
 
     def reads(self, target: str) -> bool:
         """Whether cubins of this target are read."""
@@ -110,13 +113,14 @@ def _facts(cubin: Cubin, image: Image, wish: Wish) -> Image:
     target = image.target or cubin.target
     if not wish.reads(target):
         return replace(image, target=target)
+    kernels = read_kernels(cubin, every=wish.every_kernel)
     found = replace(
         image,
         target=target,
         toolkit=cubin.toolkit,
         relocatable=cubin.header.relocatable,
         kernel_count=len(cubin.kernels),
-        kernels=read_kernels(cubin, every=wish.every_kernel),
+        kernels=kernels if wish.sass is None else with_sass(kernels, cubin, wish.sass),
         command_line=cubin.command_line,
     )
     if wish.encode is None:

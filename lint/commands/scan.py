@@ -19,6 +19,7 @@ from ptxguard.threshold import fails, read_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from ptxguard.binary.disassembly import SassWish
     from ptxguard.binary.inventory import Inventory
     from ptxguard.finding import Finding
     from ptxguard.memcost import Gpu
@@ -46,6 +47,14 @@ _LEVELS = click.Choice([level.word for level in reversed(Severity)])
 )
 @click.option(
     "--fail-on", type=_LEVELS, default="error", show_default=True, help="Exit 1 from this severity on."
+)
+@click.option(
+    "--sass",
+    type=click.IntRange(min=0),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="With --store: keep SASS around the calls of N kernels of each image (nvdisasm); 0: none.",
 )
 @output_options()
 @store_options
@@ -94,10 +103,25 @@ def _take_stock(paths: Sequence[str], given: dict[str, Any], formats: set[str]) 
         targets=frozenset(Target.parse(name).name for name in given["targets"]) or None,
         digest=kept or not formats.isdisjoint(_JSON),
         encode=kernels_json if every and formats <= _JSON and not kept else None,
+        sass=_sass_wish(given["sass"]) if kept else None,
     )
     with progress_bar() as draw:
         tell = None if draw is None else lambda done, what: draw(done, done + 1, what)
         return inventory(paths, wish, tell, given["jobs"] or os.cpu_count() or 1)
+
+
+def _sass_wish(kernels: int) -> SassWish | None:
+    """What is disassembled for the store; nothing where there is no nvdisasm, which is told."""
+    if not kernels:
+        return None
+    from ptxguard.binary.disassembly import SassWish
+    from ptxguard.verify.tools import find_tool
+
+    tool = find_tool("nvdisasm")
+    if tool is None:
+        click.echo("ptxguard: no nvdisasm on PATH or from the extra [cuda]: the store gets no SASS", err=True)
+        return None
+    return SassWish(tool.path, tool.version, kernels)
 
 
 def _fails(finding: Finding, level: Severity, bound_mib: float | None) -> bool:

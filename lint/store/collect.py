@@ -127,4 +127,5 @@ def _kernels(artifacts: Sequence[Artifact]) -> Iterator[NewKernel]:
                     cluster_dims=kernel.cluster_dims,
                     syscalls=syscall_records(kernel),
                     externs=kernel.externs,
+                    sass=kernel.sass.record() if kernel.sass is not None else None,
                 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 # One file a version, in order; a store is brought from its own version to the last one when it is opened.
-MIGRATIONS = ("schema.sql", "pages.sql")
+MIGRATIONS = ("schema.sql", "pages.sql", "sass.sql")
 # What no statement can work out: run once behind the file of the same name.
 FILLERS: dict[str, Callable[[Database], None]] = {"pages.sql": fill_in}
 # Search: in SQLite a full-text table, in PostgreSQL an ordinary one of the same columns.

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ptxguard.errors import ConfigError
+from ptxguard.store.bits import mask_of, positions_of
 from ptxguard.store.indexes import IndexCache
 from ptxguard.store.kernelindex import ORDERS, KernelIndex, merge_facets, read_index
 from ptxguard.store.rows import Page, StoredKernel
@@ -55,6 +56,25 @@ class KernelReader(ScopedReader):
     def kernel(self, run: int, place: int) -> StoredKernel | None:
         """One kernel by its position in a run, from 0; None where there is none."""
         return next(iter(self._kernel_rows(run, [place])), None)
+
+    def sass(self, run: int, place: int) -> dict[str, Any] | None:
+        """SASS around the calls of a kernel, as the scan kept it; None where it kept none."""
+        rows = self.database.rows(
+            "SELECT record FROM sass WHERE run = :run AND place = :place", {"run": run, "place": place}
+        )
+        return dict(json.loads(rows[0][0])) if rows else None
+
+    def sass_places(self, run: int) -> frozenset[int]:
+        """Positions of the kernels of a run that have SASS."""
+        rows = self.database.rows("SELECT place FROM sass WHERE run = :run", {"run": run})
+        return frozenset(int(place) for (place,) in rows)
+
+    def first_kernel(self, wanted: KernelFilter, among: frozenset[int]) -> int | None:
+        """The first position of one run that a filter asks for among some; None where there is none."""
+        for index, mask in self._kernels_of(wanted):
+            found = positions_of(mask & mask_of(among, index.size))
+            return found[0] if found else None
+        return None
 
     def _kernels_of(self, wanted: KernelFilter) -> Iterator[tuple[KernelIndex, int]]:
         for number, key, _ in self.scope(wanted.run):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ptxguard.store.store import Store
 
 EXPORT_VERSION = 1
-_BULK = ("finding", "price", "finding_target", "kernel", "words", "excerpt")
+_BULK = ("finding", "price", "finding_target", "kernel", "words", "excerpt", "sass")
 _OLD = (
     "SELECT number FROM (SELECT number, thinned, ROW_NUMBER() OVER"
     " (PARTITION BY subject ORDER BY created DESC, number DESC) AS back FROM run WHERE kind <> 'probe')"
@@ -99,14 +99,15 @@ def _export_run(store: Store, run: Run) -> dict[str, Any]:
 
 def _load_kernels(database: Database, run: int) -> Iterator[NewKernel]:
     rows = database.rows(
-        "SELECT artifact, image, name, demangled, target, registers, stack_bytes, stack_unknown,"
-        " cluster_dims, syscalls, externs FROM kernel WHERE run = :run ORDER BY place",
+        "SELECT k.artifact, k.image, k.name, k.demangled, k.target, k.registers, k.stack_bytes,"
+        " k.stack_unknown, k.cluster_dims, k.syscalls, k.externs, s.record FROM kernel AS k"
+        " LEFT JOIN sass AS s ON s.run = k.run AND s.place = k.place WHERE k.run = :run ORDER BY k.place",
         {"run": run},
     )
-    for *head, dims, syscalls, externs in rows:
+    for *head, dims, syscalls, externs, sass in rows:
         cluster_dims = tuple(int(part) for part in dims.split(",")) if dims else None
         values = (*head, cluster_dims, json.loads(syscalls), json.loads(externs))
-        yield NewKernel(*values)
+        yield NewKernel(*values, sass=json.loads(sass) if sass else None)
 
 
 def _reviews(database: Database) -> list[dict[str, str]]:

@@ -43,6 +43,7 @@ class NewKernel:
     cluster_dims: tuple[int, ...] | None
     syscalls: Sequence[Mapping[str, Any]]
     externs: Sequence[str]
+    sass: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -264,11 +265,14 @@ _KERNEL = (
 def _add_kernels(database: Database, run: NewRun, number: int) -> tuple[int, dict[str, str]]:
     """How many there were, and mangled -> demangled names."""
     names: dict[str, str] = {}
+    sass: list[dict[str, Any]] = []
 
     def rows() -> Iterator[dict[str, Any]]:
         for place, kernel in enumerate(run.kernels):
             name, demangled = plain(kernel.name), plain(kernel.demangled)
             names[name] = demangled
+            if kernel.sass is not None:
+                sass.append({"run": number, "place": place, "record": plain_json(dict(kernel.sass))})
             yield {
                 "run": number,
                 "place": place,
@@ -287,6 +291,7 @@ def _add_kernels(database: Database, run: NewRun, number: int) -> tuple[int, dic
             }
 
     _insert(database, "kernel", _KERNEL, rows())
+    _insert(database, "sass", "run place record", sass)
     count: int = database.rows("SELECT COUNT(*) FROM kernel WHERE run = :run", {"run": number})[0][0]
     return count, names
 

@@ -124,7 +124,7 @@ def build(view: View) -> FindingPage:
     kernels, total = _kernels(view, stored)
     ways, ways_total = ways_of(record)
     places = record["kernels"]
-    shown: Any = None
+    sass, sass_kernel = _sass(view, stored)
     return FindingPage(
         row=finding_row(stored, view.gpu),
         column=record["column"],
@@ -151,8 +151,8 @@ def build(view: View) -> FindingPage:
         places_total=len(places),
         kernels=kernels,
         kernels_total=total,
-        sass=shown[1] if shown else None,
-        sass_kernel=shown[0] if shown else None,
+        sass=sass,
+        sass_kernel=sass_kernel,
         fix=fix_view(record, excerpts),
         history=view.store.history(stored.subject, stored.fingerprint),
         review=stored.review,
@@ -238,13 +238,30 @@ def _effects(performance: Mapping[str, Any]) -> list[str]:
 
 def _kernels(view: View, stored: StoredFinding) -> tuple[tuple[KernelRow, ...], int]:
     """Compiled kernels of the same run that call the finding's driver function on its target."""
-    syscall = stored.record["syscall"]
-    targets = tuple(stored.record["targets"])
-    if not syscall or not targets or not view.store.run(stored.run).kernel_count:
+    wanted = _carriers(stored)
+    if wanted is None or not view.store.run(stored.run).kernel_count:
         return (), 0
-    wanted = KernelFilter(run=stored.run, target=targets[0], with_syscall=True, syscall=syscall)
     found = view.store.kernels(wanted, 1, _KERNELS)
     return tuple(map(kernel_row, found.rows)), found.total
+
+
+def _carriers(stored: StoredFinding) -> KernelFilter | None:
+    """The kernels that a finding of compiled code is about."""
+    syscall, targets = stored.record["syscall"], tuple(stored.record["targets"])
+    if not syscall or not targets:
+        return None
+    return KernelFilter(run=stored.run, target=targets[0], with_syscall=True, syscall=syscall)
+
+
+def _sass(view: View, stored: StoredFinding) -> tuple[dict[str, Any] | None, KernelRow | None]:
+    """SASS of the first kernel that the scan has kept some of."""
+    wanted = _carriers(stored)
+    kept = view.store.sass_places(stored.run) if wanted is not None else frozenset[int]()
+    place = view.store.first_kernel(wanted, kept) if wanted is not None and kept else None
+    kernel = view.store.kernel(stored.run, place) if place is not None else None
+    if kernel is None:
+        return None, None
+    return view.store.sass(kernel.run, kernel.place), kernel_row(kernel)
 
 
 def table(page: FindingPage) -> Table:

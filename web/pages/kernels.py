@@ -179,7 +179,7 @@ def build_kernel(view: View) -> KernelPage:
             for one in carried
             if one.record["syscall"] in named and kernel.target in one.record["targets"]
         )[:_FINDINGS],
-        sass=None,
+        sass=view.store.sass(kernel.run, kernel.place),
     )
 
 
