@@ -33,6 +33,7 @@ KEYS = {
     "min-confidence": _TEXT,
     "baseline": _TEXT,
     "cache-dir": _TEXT,
+    "site-url": _TEXT,
 }
 _NAMES = ("ptxguard.toml", "pyproject.toml")
 

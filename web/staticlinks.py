@@ -16,6 +16,8 @@ _UNSAFE = re.compile(r"[^a-z0-9._-]+")
 # Names that Windows keeps for devices, with or without an ending.
 _DEVICES = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|\Z)")
 _ROOM = 60
+# Fingerprints and codes of rules stand in file names as they are.
+_PERMALINK = re.compile(r"(?:[0-9a-f]{16}:\d+|[A-Z]{2,8}\d{3})\Z")
 
 Address = tuple[str, tuple[tuple[str, Any], ...]]
 
@@ -175,6 +177,8 @@ def _segment(value: Any) -> str:
     """A name that every file system takes, different for different values."""
     if isinstance(value, int):
         return str(value)
+    if _PERMALINK.match(str(value)):  # the address that SARIF and annotations link to
+        return str(value).replace(":", "-")
     text = f"{value:g}" if isinstance(value, float) else str(value)
     plain = _UNSAFE.sub("-", text.lower()).strip("-.")
     if plain == text and 0 < len(plain) <= _ROOM and not _DEVICES.match(plain):

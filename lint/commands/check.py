@@ -118,6 +118,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         files=analysis.other_files(),
         fixed=fixed.count if fixed is not None else 0,
         targets_named=bool(given["targets"]),
+        site=given["site_url"],
     )
     write_report(report, outputs, given["color"])
     keeping.keep_source(given["paths"], living.whole, report.errors, report.source_line)

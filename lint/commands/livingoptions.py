@@ -51,6 +51,7 @@ _OPTION = {
     "min-severity": "min_severity",
     "min-confidence": "min_confidence",
     "force-exclude": "force_exclude",
+    "site-url": "site_url",
 }
 _PLACES = {"public": "public", "exclude": "exclude"}  # lists of globs
 _FILES = {"baseline": "baseline", "cache-dir": "cache_dir"}

@@ -15,8 +15,20 @@ if TYPE_CHECKING:
     Command = Callable[..., Any]
 
 
+class _SiteUrl(click.ParamType):
+    """The address of a site, without its final slash."""
+
+    name = "url"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The address; it has to be one of http."""
+        if value and not str(value).startswith(("https://", "http://")):
+            self.fail(f"{value!r} is no http address", param, ctx)
+        return str(value).rstrip("/")
+
+
 def output_options(formats: Sequence[str] = tuple(FORMATS)) -> Callable[[Command], Command]:
-    """Decorator: `--output-format` and `--output-file`, each repeatable, and `--color`."""
+    """Decorator: `--output-format` and `--output-file`, each repeatable, `--site-url` and `--color`."""
     options = (
         click.option(
             "--output-format",
@@ -31,6 +43,13 @@ def output_options(formats: Sequence[str] = tuple(FORMATS)) -> Callable[[Command
             metavar="FILE",
             multiple=True,
             help="Write there, in one piece; - is standard output.",
+        ),
+        click.option(
+            "--site-url",
+            default="",
+            metavar="URL",
+            type=_SiteUrl(),
+            help="Findings site that SARIF, GitHub annotations and rdjsonl link to.",
         ),
         click.option(
             "--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True

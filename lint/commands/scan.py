@@ -83,7 +83,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     errors = list(found.errors)
     findings = keeping.measured(find_all(found.artifacts, gpus, errors))
     for output in outputs:
-        deliver(_rendered(found, findings, errors, gpus, output, given["color"]), output.file)
+        deliver(_rendered(found, findings, errors, gpus, output, given), output.file)
     keeping.keep_binary(found.artifacts, findings, errors)
     for error in errors:
         click.echo(f"ptxguard: {error}", err=True)
@@ -138,14 +138,15 @@ def _rendered(
     errors: Sequence[Any],
     gpus: Sequence[Gpu],
     output: Output,
-    color: str,
+    given: dict[str, Any],
 ) -> Iterator[str]:
     if output.format == "text":
         from ptxguard.output import scan_text
 
-        return scan_text.render(found, findings, [gpu.name for gpu in gpus], output.style(color))
+        return scan_text.render(found, findings, [gpu.name for gpu in gpus], output.style(given["color"]))
     if output.format in _JSON:
         from ptxguard.output import scan_json
 
         return scan_json.render(found.artifacts, findings, errors)
-    return render(Report(tuple(findings), errors=tuple(errors), command="scan"), output, color)
+    report = Report(tuple(findings), errors=tuple(errors), command="scan", site=given["site_url"])
+    return render(report, output, given["color"])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.finding import Severity
 from ptxguard.output.order import counted, most_severe_first
+from ptxguard.output.permalink import finding_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +28,8 @@ def render(report: Report) -> Iterator[str]:
     ordered = most_severe_first(report.findings)
     for severity in sorted(Severity, reverse=True):
         lines = errors if severity is Severity.ERROR else []
-        lines = [*lines, *(_annotation(finding) for finding in ordered if finding.severity is severity)]
+        own = (finding for finding in ordered if finding.severity is severity)
+        lines = [*lines, *(_annotation(finding, report.site) for finding in own)]
         if len(lines) > MOST:
             rest = len(lines) - MOST + 1
             text = f"{counted(rest, 'more finding')} of this level; GitHub shows {MOST} of a step"
@@ -35,12 +37,13 @@ def render(report: Report) -> Iterator[str]:
         yield from lines
 
 
-def _annotation(finding: Finding) -> str:
+def _annotation(finding: Finding, site: str) -> str:
     properties = {"file": finding.path, "line": str(finding.line), "endLine": str(finding.end_line)}
     if finding.line == finding.end_line:  # GitHub refuses columns of an annotation over several lines
         properties |= {"col": str(finding.column), "endColumn": str(finding.end_column)}
     properties["title"] = f"ptxguard {finding.code} {finding.rule}"
-    return _command(_COMMAND[finding.severity], properties, finding.message)
+    link = f"\n{finding_link(site, finding)}" if site else ""
+    return _command(_COMMAND[finding.severity], properties, finding.message + link)
 
 
 def _unreadable(error: PtxguardError) -> str:

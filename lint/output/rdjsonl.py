@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ptxguard.finding import Severity
+from ptxguard.output.permalink import finding_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +29,13 @@ def render(report: Report) -> Iterator[str]:
 
 def _of_finding(report: Report, finding: Finding) -> dict[str, Any]:
     where = _range(report, finding.path, finding.line, finding.column, finding.end_line, finding.end_column)
+    link = {"url": finding_link(report.site, finding)} if report.site else {}
     record: dict[str, Any] = {
         "message": finding.message,
         "location": {"path": finding.path, "range": where},
         "severity": _SEVERITY[finding.severity],
         "source": _SOURCE,
-        "code": {"value": finding.code},
+        "code": {"value": finding.code, **link},
         "related_locations": [_related(item) for item in finding.evidence if item.path is not None],
     }
     # A suggestion speaks of the file of its diagnostic; an edit elsewhere (a macro) cannot be said.

@@ -35,6 +35,7 @@ class Report:
         fixed: findings that the run has repaired; they are not among `findings`.
         targets_named: whether the user named the targets (False: the defaults of the contract).
         command: check or scan.
+        site: address of the findings site that links lead to, without a final slash; empty: no links.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -46,6 +47,7 @@ class Report:
     fixed: int = 0
     targets_named: bool = False
     command: str = "check"
+    site: str = ""
     _files: dict[str, SourceFile | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

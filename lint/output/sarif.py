@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ptxguard import __version__
+from ptxguard.output.permalink import rule_link
 from ptxguard.output.ruledocs import rule_docs
 from ptxguard.output.sarif_places import ROOT, artifact
 from ptxguard.output.sarif_results import Results
@@ -64,7 +65,7 @@ def _run(report: Report, scope: str, findings: list[Finding], results: Results) 
                 "name": "ptxguard",
                 "version": __version__,
                 "semanticVersion": __version__,
-                "rules": [_rule(rule) for rule in rules],
+                "rules": [_rule(rule, report.site) for rule in rules],
             }
         },
         "automationDetails": {"id": f"ptxguard/{report.command}/{scope}/"},
@@ -75,8 +76,10 @@ def _run(report: Report, scope: str, findings: list[Finding], results: Results) 
     }
 
 
-def _rule(rule: RuleDoc) -> dict[str, Any]:
+def _rule(rule: RuleDoc, site: str) -> dict[str, Any]:
+    link = {"helpUri": rule_link(site, rule.code)} if site else {}
     return {
+        **link,
         "id": rule.code,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
         "shortDescription": {"text": _shorten(rule.summary)},

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ptxguard.output.flows import flows_of
 from ptxguard.output.linehash import LineHashes
+from ptxguard.output.permalink import finding_link
 from ptxguard.output.sarif_places import artifact, evidence_place, line_region, place, region
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Results:
             "partialFingerprints": self._fingerprints(finding),
             "properties": dict(_properties(finding)),
         }
+        if self.report.site:
+            record["hostedViewerUri"] = finding_link(self.report.site, finding)
         related = list(self._related(finding))[:MOST_RELATED]
         if related:
             record["relatedLocations"] = [{"id": index, **one} for index, one in enumerate(related, start=1)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,8 @@ _KERNELS = 25
 _PLACES = 100
 _AROUND = 12
 _FILES = 100
+# A fingerprint as permalinks and file names have it.
+_WRITTEN = re.compile(r"([0-9a-f]{16})-(\d+)\Z")
 
 
 @dataclass(frozen=True)
@@ -161,8 +164,9 @@ def build(view: View) -> FindingPage:
 
 def _stored(view: View) -> StoredFinding:
     values = view.values
+    fingerprint = _WRITTEN.sub(r"\1:\2", values["fingerprint"])
     try:
-        return view.store.finding(values["fingerprint"], values["subject"], values["run"])
+        return view.store.finding(fingerprint, values["subject"], values["run"])
     except ConfigError as error:
         raise NotThereError(error.message) from error
 
