@@ -135,6 +135,7 @@ def reach_finding(reach: Reach, gpus: Sequence[Gpu]) -> Finding:
         rule,
         severity,
         message,
+        about=f"{reach.symbol} {' '.join(sorted(reach.targets))} {'never' if never else ''}",
         names=names,
         syscall=reach.symbol,
         targets=reach.targets,
@@ -217,6 +218,7 @@ def _ptx_findings(artifact: Artifact, gpus: Sequence[Gpu], errors: list[Ptxguard
             "ptx-copy-syscall",
             severity,
             f"PTX for {target} holds a bulk copy in {len(functions)} functions that becomes {symbol} {when}",
+            about=f"{symbol} {target} {'taken' if is_taken else ''}",
             names=tuple(functions),
             syscall=symbol,
             targets=(target,),
@@ -239,6 +241,7 @@ def _unknown_stacks(artifact: Artifact) -> Iterator[Finding]:
             "unknown-stack",
             Severity.NOTE,
             f"{len(names):,} kernels for {', '.join(sorted(by_target))} have an unknown stack need: {reason}",
+            about=reason,
             names=tuple(dict.fromkeys(names)),
             targets=tuple(sorted(by_target)),
         )
@@ -255,6 +258,7 @@ def _unreadable(artifact: Artifact) -> Iterator[Finding]:
             "cannot-check",
             Severity.WARNING,
             f"{count} {name} images for {', '.join(targets)} cannot be checked before they are linked",
+            about=kind,
             targets=targets,
         )
 
@@ -266,6 +270,7 @@ def _finding(
     severity: Severity,
     message: str,
     *,
+    about: str,
     names: tuple[str, ...] = (),
     syscall: str | None = None,
     targets: tuple[str, ...] = (),
@@ -294,4 +299,5 @@ def _finding(
         cost=cost,
         performance=performance or {},
         evidence=evidence,
+        subject=f"{artifact.member or ''} {about}",
     )

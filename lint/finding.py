@@ -142,7 +142,12 @@ class Fix:
 
 @dataclass(frozen=True)
 class Finding:
-    """One reported place; the fields are those of the contract's JSON record."""
+    """One reported place; the fields are those of the contract's JSON record, and `subject`.
+
+    Attributes:
+        subject: what a finding of compiled code is about, without the counts that its message holds; names it
+            from one build to the next.
+    """
 
     code: str
     rule: str
@@ -167,6 +172,7 @@ class Finding:
     evidence: tuple[Evidence, ...] = ()
     fix: Fix | None = None
     fingerprint: str = ""
+    subject: str = ""
 
     def record(self) -> dict[str, Any]:
         """The JSON form of the contract."""
@@ -200,12 +206,16 @@ class Finding:
 def with_fingerprints(findings: list[Finding]) -> list[Finding]:
     """Give each finding a fingerprint that survives moved lines and renamed files.
 
-    It hashes rule, enclosing function and opcode; equal ones are told apart by their order.
+    It hashes rule, enclosing function and opcode, of compiled code rule and subject; equal ones are told
+    apart by their order.
     """
     seen: dict[str, int] = {}
     marked = []
     for finding in sorted(findings, key=lambda f: (f.path, f.line, f.column, f.code)):
-        key = "\0".join((finding.code, finding.function or "", finding.opcode or finding.message))
+        named: tuple[str, ...] = (finding.subject,)
+        if not finding.subject:
+            named = (finding.function or "", finding.opcode or finding.message)
+        key = "\0".join((finding.code, *named))
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         seen[digest] = seen.get(digest, 0) + 1
         marked.append(replace(finding, fingerprint=f"{digest}:{seen[digest]}"))
