@@ -14,6 +14,7 @@ from binkit import DATA
 from ptxguard.binary.disassembly import AFTER, BEFORE, SassWish
 from ptxguard.binary.image import Wish
 from ptxguard.binary.inventory import inventory
+from ptxguard.store.rows import KernelFilter
 from ptxguard.store.store import open_store
 from ptxguard.store.transfer import merge, thin_out
 from ptxguard.verify.tools import find_tool
@@ -114,7 +115,7 @@ def test_sass_is_stored_merged_and_thinned(tmp_path):
         for store in (one, two):
             assert store.sass(1, 0) is None
             assert store.sass(1, 1) == {**sass, "missing": "a\ufffdb"}
-            assert store.sass_places(1) == {1}
+            assert [kernel.place for kernel in store.with_sass(KernelFilter(), 9)] == [1]
         one.add(storekit.source_run(created="2026-12-02T05:00:00Z"))
         thin_out(one.database, 1)
         assert one.sass(1, 1) is None
@@ -143,7 +144,7 @@ def test_scan_keeps_it_in_the_store_and_the_page_shows_it(tmp_path, monkeypatch)
     assert "<mark>@!P0 CALL.ABS.NOINC R2</mark>" in page.text
     assert CliRunner().invoke(command, ["lib.fatbin", "--store", "none.db", "--sass", "0"]).exit_code == 1
     with open_store("none.db") as store:
-        assert store.sass_places(1) == frozenset()
+        assert store.with_sass(KernelFilter(), 9) == []
 
 
 def _program(printed):

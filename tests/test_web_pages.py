@@ -165,6 +165,14 @@ def test_a_finding_of_compiled_code_lists_the_kernels_that_call(client):
     assert 'href="/kernels/4/1"' in text_of(client, f"/findings/{COMPILED}")
 
 
+def test_a_finding_of_source_shows_the_compiled_kernels_of_its_names(client):
+    page = data_of(client, f"/findings/{FINDING}")
+    assert [(one["name"], one["run"]) for one in page["kernels"]] == [(webkit.KERNEL, 4)]
+    assert (page["kernels_total"], page["kernels_elsewhere"]) == (1, True)
+    assert [one["name"] for one in page["places"]] == ["gemm"]
+    assert data_of(client, f"/findings/{COMPILED}")["kernels_elsewhere"] is False
+
+
 def test_kernels_say_what_is_unknown(client):
     rows = data_of(client, "/kernels")["rows"]
     assert [(one["target"], one["stack_bytes"], one["stack_unknown"]) for one in rows] == [

@@ -64,17 +64,15 @@ class KernelReader(ScopedReader):
         )
         return dict(json.loads(rows[0][0])) if rows else None
 
-    def sass_places(self, run: int) -> frozenset[int]:
-        """Positions of the kernels of a run that have SASS."""
-        rows = self.database.rows("SELECT place FROM sass WHERE run = :run", {"run": run})
-        return frozenset(int(place) for (place,) in rows)
-
-    def first_kernel(self, wanted: KernelFilter, among: frozenset[int]) -> int | None:
-        """The first position of one run that a filter asks for among some; None where there is none."""
+    def with_sass(self, wanted: KernelFilter, most: int) -> list[StoredKernel]:
+        """The first kernels of a filter that have SASS, by run and position."""
+        found: list[StoredKernel] = []
         for index, mask in self._kernels_of(wanted):
-            found = positions_of(mask & mask_of(among, index.size))
-            return found[0] if found else None
-        return None
+            if mask and len(found) < most:
+                rows = self.database.rows("SELECT place FROM sass WHERE run = :run", {"run": index.run})
+                having = positions_of(mask & mask_of((place for (place,) in rows), index.size))
+                found += self._kernel_rows(index.run, having[: most - len(found)])
+        return found
 
     def _kernels_of(self, wanted: KernelFilter) -> Iterator[tuple[KernelIndex, int]]:
         for number, key, _ in self.scope(wanted.run):

@@ -9,7 +9,8 @@ from typing import Any
 
 from ptxguard.errors import ConfigError
 from ptxguard.memcost import DEFAULT_GPUS, Gpu, find_gpu
-from ptxguard.store.rows import HistoryEntry, KernelFilter, Review, StoredFinding
+from ptxguard.store.rows import HistoryEntry, Review, StoredFinding
+from ptxguard.web.carriers import find_carriers
 from ptxguard.web.charts import BarChart, Bars, bar_chart
 from ptxguard.web.diffs import FixView, fix_view
 from ptxguard.web.evidence import Chain, Link, chain_of, links_of, ways_of
@@ -22,7 +23,6 @@ from ptxguard.web.rowsof import FindingRow, finding_row
 from ptxguard.web.source import SourceView, marks_of
 from ptxguard.web.table import Table
 
-_KERNELS = 25
 _PLACES = 100
 _AROUND = 12
 _FILES = 100
@@ -80,8 +80,9 @@ class FindingPage:
         ways_total: how many there are.
         places: kernels of the source, the first ones.
         places_total: how many there are.
-        kernels: compiled kernels of the same run that make the call, the first ones.
+        kernels: compiled kernels that make the call, the first ones.
         kernels_total: how many there are.
+        kernels_elsewhere: whether they come, by their names, from runs of compiled code and not from this run.
         sass: instructions around the call in one of them, or None.
         sass_kernel: that kernel.
         fix: what repairs it, or None.
@@ -109,6 +110,7 @@ class FindingPage:
     places_total: int
     kernels: tuple[KernelRow, ...]
     kernels_total: int
+    kernels_elsewhere: bool
     sass: dict[str, Any] | None
     sass_kernel: KernelRow | None
     fix: FixView | None
@@ -124,10 +126,9 @@ def build(view: View) -> FindingPage:
     prices = tuple(found for gpu in _cards(record, view.gpu) if (found := price_on(record, gpu)) is not None)
     edits = record["fix"]["edits"] if record["fix"] else ()
     excerpts = view.store.excerpts(stored.run, [record["path"], *(edit["path"] for edit in edits)][:_FILES])
-    kernels, total = _kernels(view, stored)
+    carriers = find_carriers(view.store, stored)
     ways, ways_total = ways_of(record)
     places = record["kernels"]
-    sass, sass_kernel = _sass(view, stored)
     return FindingPage(
         row=finding_row(stored, view.gpu),
         column=record["column"],
@@ -152,10 +153,11 @@ def build(view: View) -> FindingPage:
         ways_total=ways_total,
         places=tuple(PlaceRow(one["name"], one["path"], one["line"]) for one in places[:_PLACES]),
         places_total=len(places),
-        kernels=kernels,
-        kernels_total=total,
-        sass=sass,
-        sass_kernel=sass_kernel,
+        kernels=tuple(map(kernel_row, carriers.kernels)),
+        kernels_total=carriers.total,
+        kernels_elsewhere=carriers.elsewhere,
+        sass=carriers.sass,
+        sass_kernel=kernel_row(carriers.sass_kernel) if carriers.sass_kernel is not None else None,
         fix=fix_view(record, excerpts),
         history=view.store.history(stored.subject, stored.fingerprint),
         review=stored.review,
@@ -238,34 +240,6 @@ def _effects(performance: Mapping[str, Any]) -> list[str]:
     if never := performance.get("never runs"):
         found.append(f"the kernels are {never}: priced at nothing")
     return found
-
-
-def _kernels(view: View, stored: StoredFinding) -> tuple[tuple[KernelRow, ...], int]:
-    """Compiled kernels of the same run that call the finding's driver function on its target."""
-    wanted = _carriers(stored)
-    if wanted is None or not view.store.run(stored.run).kernel_count:
-        return (), 0
-    found = view.store.kernels(wanted, 1, _KERNELS)
-    return tuple(map(kernel_row, found.rows)), found.total
-
-
-def _carriers(stored: StoredFinding) -> KernelFilter | None:
-    """The kernels that a finding of compiled code is about."""
-    syscall, targets = stored.record["syscall"], tuple(stored.record["targets"])
-    if not syscall or not targets:
-        return None
-    return KernelFilter(run=stored.run, target=targets[0], with_syscall=True, syscall=syscall)
-
-
-def _sass(view: View, stored: StoredFinding) -> tuple[dict[str, Any] | None, KernelRow | None]:
-    """SASS of the first kernel that the scan has kept some of."""
-    wanted = _carriers(stored)
-    kept = view.store.sass_places(stored.run) if wanted is not None else frozenset[int]()
-    place = view.store.first_kernel(wanted, kept) if wanted is not None and kept else None
-    kernel = view.store.kernel(stored.run, place) if place is not None else None
-    if kernel is None:
-        return None, None
-    return view.store.sass(kernel.run, kernel.place), kernel_row(kernel)
 
 
 def table(page: FindingPage) -> Table:
