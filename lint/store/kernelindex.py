@@ -7,7 +7,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ptxguard.store.bits import everything, mask_of, masks_of
+from ptxguard.store.bits import everything, mask_of, masks_of, positions_of
 from ptxguard.store.rows import Facet
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 ORDERS = ("place", "name", "registers", "stack", "syscalls")
 _BATCH = 20_000
+_SPARSE = 6
+# People turn the pages of one search: its last answers are kept.
+_MOST_PARTS = 64
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class KernelIndex:
     name_of: array[int]
     ranks: Mapping[str, array[int]]
     _orders: dict[str, array[int]] = field(default_factory=dict, repr=False, compare=False)
+    _parts: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def select(self, wanted: KernelFilter) -> int:
         """The set of positions that a filter asks for."""
@@ -55,11 +59,21 @@ class KernelIndex:
         if wanted.syscall is not None:
             mask &= self.syscalls.get(wanted.syscall, 0)
         if wanted.name is not None and mask:
-            mask &= self._named(wanted.name)
+            mask &= self._named(wanted.name.lower(), mask)
         return mask
 
-    def _named(self, part: str) -> int:
-        part = part.lower()
+    def _named(self, part: str, mask: int) -> int:
+        if self._is_sparse(mask):
+            found = (at for at in positions_of(mask) if part in self.names[self.name_of[at]])
+            return mask_of(found, self.size)
+        if part not in self._parts:
+            if len(self._parts) >= _MOST_PARTS:
+                self._parts.clear()
+            self._parts[part] = self._everywhere(part)
+        return self._parts[part]
+
+    def _everywhere(self, part: str) -> int:
+        """All positions whose name holds a text."""
         named = bytearray(part in name for name in self.names)
         if not any(named):
             return 0
@@ -67,6 +81,8 @@ class KernelIndex:
 
     def page(self, mask: int, order: str, first: int, size: int) -> list[int]:
         """Positions of a page of a set, in an order."""
+        if self._is_sparse(mask):
+            return self._sorted(positions_of(mask), order)[first : first + size]
         bits = mask.to_bytes((self.size + 7) // 8, "little")
         ranked: Iterable[int] = range(self.size) if order == "place" else self._order(order)
         if mask.bit_count() == self.size:
@@ -85,10 +101,19 @@ class KernelIndex:
     def _order(self, order: str) -> array[int]:
         """All positions in an order, sorted when it is first asked for."""
         if order not in self._orders:
-            ranks = self.name_of if order == "name" else self.ranks[order]
-            sign = 1 if order == "name" else -1
-            self._orders[order] = array("I", sorted(range(self.size), key=lambda at: sign * ranks[at]))
+            self._orders[order] = array("I", self._sorted(range(self.size), order))
         return self._orders[order]
+
+    def _sorted(self, positions: Iterable[int], order: str) -> list[int]:
+        """Ascending positions in an order; equal ones stay as they are."""
+        if order == "place":
+            return list(positions)
+        ranks = self.name_of if order == "name" else self.ranks[order]
+        return sorted(positions, key=ranks.__getitem__, reverse=order != "name")
+
+    def _is_sparse(self, mask: int) -> bool:
+        """Whether a walk over the set alone is shorter than one over all kernels."""
+        return mask.bit_count() * _SPARSE < self.size
 
     def facets(self, mask: int) -> dict[tuple[str, str], int]:
         """(facet, value) -> how many kernels of a set have it."""

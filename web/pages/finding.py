@@ -82,7 +82,7 @@ class FindingPage:
         places_total: how many there are.
         kernels: compiled kernels that make the call, the first ones.
         kernels_total: how many there are.
-        kernels_elsewhere: whether they come, by their names, from runs of compiled code and not from this run.
+        kernels_elsewhere: whether they were found by name in runs of compiled code, not in this run.
         sass: instructions around the call in one of them, or None.
         sass_kernel: that kernel.
         fix: what repairs it, or None.
