@@ -14,7 +14,7 @@ from ptxguard.arch import SYSCALL_ARCHES
 from ptxguard.commands.fixoptions import FixOptions, fix_options
 from ptxguard.commands.livingoptions import Living, config_options, configured, living_options
 from ptxguard.commands.options import analyse_source, read_gpus, read_options, source_options
-from ptxguard.commands.outputoptions import output_options, read_outputs
+from ptxguard.commands.outputoptions import output_options, read_outputs, read_site
 from ptxguard.commands.storeoptions import Keeping, store_options
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Severity
@@ -62,7 +62,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     config = configured(ctx, given)
     overlay = _read_stdin(given)
     fixing = FixOptions.read(given)
-    outputs = read_outputs(given)
+    outputs, site = read_outputs(given), read_site(given)
     options = read_options(given)
 
     @cache
@@ -118,7 +118,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
         files=analysis.other_files(),
         fixed=fixed.count if fixed is not None else 0,
         targets_named=bool(given["targets"]),
-        site=given["site_url"],
+        site=site,
     )
     write_report(report, outputs, given["color"])
     keeping.keep_source(given["paths"], living.whole, report.errors, report.source_line)

@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     Command = Callable[..., Any]
 
 
-class _SiteUrl(click.ParamType):
-    """The address of a site, without its final slash."""
-
-    name = "url"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The address; it has to be one of http."""
-        if value and not str(value).startswith(("https://", "http://")):
-            self.fail(f"{value!r} is no http address", param, ctx)
-        return str(value).rstrip("/")
-
-
 def output_options(formats: Sequence[str] = tuple(FORMATS)) -> Callable[[Command], Command]:
     """Decorator: `--output-format` and `--output-file`, each repeatable, `--site-url` and `--color`."""
     options = (
@@ -48,7 +36,6 @@ def output_options(formats: Sequence[str] = tuple(FORMATS)) -> Callable[[Command
             "--site-url",
             default="",
             metavar="URL",
-            type=_SiteUrl(),
             help="Findings site that SARIF, GitHub annotations and rdjsonl link to.",
         ),
         click.option(
@@ -62,6 +49,18 @@ def output_options(formats: Sequence[str] = tuple(FORMATS)) -> Callable[[Command
         return command
 
     return decorate
+
+
+def read_site(given: Mapping[str, Any]) -> str:
+    """Address of the findings site, without its final slash; empty where none is named.
+
+    Raises:
+        ConfigError: it is none of http.
+    """
+    value: str = given["site_url"]
+    if value and not value.startswith(("https://", "http://")):
+        raise ConfigError(f"site-url: {value!r} is no http address")
+    return value.rstrip("/")
 
 
 def read_outputs(given: Mapping[str, Any]) -> tuple[Output, ...]:

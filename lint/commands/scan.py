@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ptxguard.commands.options import read_gpus
-from ptxguard.commands.outputoptions import output_options, read_outputs
+from ptxguard.commands.outputoptions import output_options, read_outputs, read_site
 from ptxguard.commands.storeoptions import Keeping, store_options
 from ptxguard.finding import Severity
 from ptxguard.output.formats import may_fail, render
@@ -76,6 +76,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:
     if not paths:
         raise click.UsageError("name a file, a directory or --env")
     outputs = read_outputs(given)
+    given["site_url"] = read_site(given)
     bound = read_size(given["fail_above"])
     gpus = read_gpus(given["gpus"])
     keeping = Keeping.read(given)

@@ -106,8 +106,9 @@ def _load_kernels(database: Database, run: int) -> Iterator[NewKernel]:
     )
     for *head, dims, syscalls, externs, sass in rows:
         cluster_dims = tuple(int(part) for part in dims.split(",")) if dims else None
-        values = (*head, cluster_dims, json.loads(syscalls), json.loads(externs))
-        yield NewKernel(*values, sass=json.loads(sass) if sass else None)
+        code = json.loads(sass) if sass else None
+        values = (*head, cluster_dims, json.loads(syscalls), json.loads(externs), code)
+        yield NewKernel(*values)
 
 
 def _reviews(database: Database) -> list[dict[str, str]]:
