@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from ptxguard.compiledptx import copies_in
 from ptxguard.errors import ParseError
 from ptxguard.finding import Confidence, Evidence, Finding, KernelPlace, Severity, with_fingerprints
 from ptxguard.memcost import price_syscall
+from ptxguard.occupancy import occupancy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -128,7 +130,6 @@ def reach_finding(reach: Reach, gpus: Sequence[Gpu]) -> Finding:
     loaders = [
         gpu for gpu in gpus if any(loads_on(name, Target.parse(gpu.sm).number) for name in reach.targets)
     ]
-    registers = [kernel.registers for _, kernel in reach.pairs if kernel.registers is not None]
     return _finding(
         reach.artifact,
         code,
@@ -144,11 +145,37 @@ def reach_finding(reach: Reach, gpus: Sequence[Gpu]) -> Finding:
         performance={
             "kernels": count,
             "distinct_kernels": len(names),
-            "registers_max": max(registers, default=None),
             NEVER_RUNS: never or None,
+            **_speed(reach),
         },
         evidence=tuple(_reach_evidence(reach)),
     )
+
+
+def _speed(reach: Reach) -> dict[str, Any]:
+    """What the kernels need beside memory: registers, room for warps, spills, setmaxnreg."""
+    kernels = [kernel for _, kernel in reach.pairs]
+    registers = [kernel.registers for kernel in kernels if kernel.registers is not None]
+    room = [
+        held
+        for image, kernel in reach.pairs
+        if kernel.registers is not None
+        and (held := occupancy(image.target, kernel.registers, _block_of(kernel), kernel.shared_bytes))
+    ]
+    return {
+        "registers_min": min(registers, default=None),
+        "registers_max": max(registers, default=None),
+        "warps_min": min((held.warps for held in room), default=None),
+        "warps_max": max((held.warps for held in room), default=None),
+        "warps_of": room[0].of if room else None,
+        "kernels_with_local_reads": sum(bool(kernel.local_reads) for kernel in kernels),
+        "kernels_with_setmaxnreg": sum(bool(kernel.setmaxnreg) for kernel in kernels),
+    }
+
+
+def _block_of(kernel: CubinKernel) -> int | None:
+    """Threads of a block where the kernel demands a size; launch bounds are only the most."""
+    return math.prod(kernel.block_dims) if kernel.block_dims is not None else None
 
 
 def _advised(finding: Finding) -> Finding:

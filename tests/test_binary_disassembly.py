@@ -10,10 +10,12 @@ import sys
 import pytest
 
 import storekit
-from binkit import DATA
+from binkit import DATA, compiled, output_of, tool
+from ptxguard.binary.cubin import Cubin
 from ptxguard.binary.disassembly import AFTER, BEFORE, SassWish
 from ptxguard.binary.image import Wish
 from ptxguard.binary.inventory import inventory
+from ptxguard.binary.sass import count_costly
 from ptxguard.store.rows import KernelFilter
 from ptxguard.store.store import open_store
 from ptxguard.store.transfer import merge, thin_out
@@ -52,11 +54,11 @@ def document(kernel, offset, instruction="CALL.ABS.NOINC"):
 
 @pytest.mark.cuobjdump
 def test_the_real_tool_shows_the_call_where_the_image_names_it():
-    tool = find_tool("nvdisasm")
-    if tool is None:
+    nvdisasm = find_tool("nvdisasm")
+    if nvdisasm is None:
         pytest.skip("nvdisasm is not installed")
-    sass = calling(SassWish(tool.path, tool.version, 4)).sass
-    assert (sass.missing, sass.tool) == ("", f"nvdisasm {tool.version}")
+    sass = calling(SassWish(nvdisasm.path, nvdisasm.version, 4)).sass
+    assert (sass.missing, sass.tool) == ("", f"nvdisasm {nvdisasm.version}")
     for window in sass.windows:
         (call,) = [line for line in window.lines if line.is_call]
         assert call.text.startswith("CALL.ABS")
@@ -149,3 +151,25 @@ def test_scan_keeps_it_in_the_store_and_the_page_shows_it(tmp_path, monkeypatch)
 
 def _program(printed):
     return f"import sys\nprint('release 13.5, V13.5.37' if '--version' in sys.argv else {printed!r})"
+
+
+@pytest.mark.ptxas
+@pytest.mark.cuobjdump
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_100a", "sm_120a", "sm_121a"])
+def test_costly_instructions_are_counted_as_nvdisasm_prints_them(tmp_path, target):
+    options = [f"-arch={target}"] + (["-DWITH_SETMAXNREG"] if target.endswith("a") else [])
+    image = compiled(tmp_path, "costly.cu", "-cubin", *options)
+    printed = json.loads(output_of(tool("nvdisasm"), "-json", str(image)))
+    cubin = Cubin(memoryview(image.read_bytes()))
+    ours = {
+        cubin.symbols.name(index): count_costly(cubin.sections.content(cubin.symbols.section(index)))
+        for index in cubin.kernels
+    }
+    theirs = {}
+    for function in printed[1]:
+        opcodes = [line["opcode"].partition(".")[0] for line in function["sass-instructions"]]
+        theirs[function["function-name"]] = (opcodes.count("LDL"), opcodes.count("USETMAXREG"))
+    assert ours == theirs
+    assert ours["costly"][0] > 0
+    assert ours["costly"][1] == (2 if target.endswith("a") else 0)
+    assert ours["cheap"] == (0, 0)

@@ -23,6 +23,7 @@ LAYERS = (
     ("finding",),
     ("otherrules",),
     ("memcost",),
+    ("occupancy",),
     ("memory",),
     ("pytest_plugin",),
     ("forms",),

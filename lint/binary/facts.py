@@ -96,6 +96,9 @@ class CubinKernel:
         syscalls: every `__cuda_syscall_…` it can reach, sorted by name.
         externs: the other driver functions it can reach (vprintf, malloc, …), sorted.
         never_runs: why it cannot do its work on this target though it was compiled for it; else empty.
+        local_reads: instructions of its own section that read local memory (spilled registers, arrays of a
+            thread); None where it reaches no driver function, and nobody looked.
+        setmaxnreg: USETMAXREG instructions there, likewise.
         sass: instructions around its calls, where they were asked for.
     """
 
@@ -115,6 +118,8 @@ class CubinKernel:
     syscalls: tuple[Syscall, ...]
     externs: tuple[str, ...]
     never_runs: str = ""
+    local_reads: int | None = None
+    setmaxnreg: int | None = None
     sass: Sass | None = None
 
     @property

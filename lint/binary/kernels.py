@@ -174,6 +174,9 @@ class _Reader:
             ordered = sorted(wanted, key=names.__getitem__)
             syscalls = tuple([Syscall(names[callee], tuple(calls[callee])) for callee in ordered])
             externs = tuple(sorted([n for callee, n in names.items() if callee not in wanted]))
+        costly: tuple[int, int] | tuple[None, None] = (None, None)
+        if syscalls:
+            costly = sass.count_costly(self.cubin.sections.content(section))
         return CubinKernel(
             name=name,
             registers=self.registers.get(symbol),
@@ -191,6 +194,8 @@ class _Reader:
             syscalls=syscalls,
             externs=externs,
             never_runs=self._never_runs(name, externs) if syscalls else "",
+            local_reads=costly[0],
+            setmaxnreg=costly[1],
         )
 
     def _attributes(self, section: int) -> memoryview:

@@ -15,8 +15,13 @@ _CALL_ABS_REGISTER = 0x343
 _LDC = 0xB82
 # MOV, IMAD.MOV.U32 and HFMA2 are the forms in which ptxas materialises a 32-bit constant.
 _MOVES = frozenset({0x802, 0x424, 0x431, 0x435})
+# Reads of local memory, and what sizes the registers of a warp at run time (nvdisasm 13.5, sm_80 to sm_121).
+# Writes (STL) say nothing: the arguments of a driver function go through the stack too.
+_LDL = 0x983
+_USETMAXREG = 0x9C8
 _NO_REGISTER = 255
 _CONSTANT4 = 4
+_LOW_BYTES = tuple({bytes([opcode & 0xFF]) for opcode in (_LDL, _USETMAXREG)})
 # sm_90 and later (nvdisasm 13.5, sm_75 to sm_121).
 _LONG_OFFSETS_SINCE = 90
 
@@ -50,6 +55,16 @@ def _relative(low: int, high: int, sm: int) -> int:
         value = low >> 34 | (high & 0x3FFFF) << 30
         bits = 48
     return (value - (1 << bits) if value >> (bits - 1) else value) * 4
+
+
+def count_costly(code: memoryview) -> tuple[int, int]:
+    """How many instructions of a section read local memory (LDL), and how many are USETMAXREG."""
+    low = bytes(code[: len(code) & ~15 : _INSTRUCTION_BYTES])
+    if not any(mark in low for mark in _LOW_BYTES):
+        return 0, 0
+    opcodes = code[: len(code) & ~15].cast("H")[:: _INSTRUCTION_BYTES // 2].tolist()
+    found = [word & _OPCODE for word in opcodes]
+    return found.count(_LDL), found.count(_USETMAXREG)
 
 
 def called_slots(code: memoryview, sites: Iterable[int]) -> dict[int, int | None]:

@@ -56,7 +56,25 @@ def _finding(finding: Finding, found: Inventory, style: Style) -> Iterator[str]:
     for link in finding.evidence:
         place = f"{link.path}:{link.line}: " if link.line is not None else ""
         yield from style.field("evidence" if link is finding.evidence[0] else "", f"{place}{link.text}")
+    yield from style.field("speed", text) if (text := _speed(finding)) else ()
     yield "\n"
+
+
+def _speed(finding: Finding) -> str:
+    """What the kernels of a finding need beside memory, in one sentence; empty where nothing is known."""
+    known = finding.performance
+    if known.get("registers_max") is None:
+        return ""
+    text = f"{_span(known['registers_min'], known['registers_max'])} registers per thread"
+    if known["warps_of"]:
+        room = _span(known["warps_min"], known["warps_max"])
+        text += f", room for {room} of {known['warps_of']} warps per SM"
+    text += f"; {known['kernels_with_local_reads']:,} of {known['kernels']:,} kernels read local memory"
+    return f"{text}, {known['kernels_with_setmaxnreg']:,} have setmaxnreg"
+
+
+def _span(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low} to {high}"
 
 
 def _families(finding: Finding, found: Inventory) -> Iterator[tuple[str, int]]:

@@ -237,6 +237,11 @@ def _effects(performance: Mapping[str, Any]) -> list[str]:
         )
     if most := performance.get("registers_max"):
         found.append(f"up to {most} registers per thread in these kernels")
+    if of := performance.get("warps_of"):
+        low, high = performance["warps_min"], performance["warps_max"]
+        found.append(f"registers and shared memory leave room for {low} to {high} of {of} warps per SM")
+    if spilling := performance.get("kernels_with_local_reads"):
+        found.append(f"{spilling:,} of these kernels read local memory (spilled registers or arrays)")
     if never := performance.get("never runs"):
         found.append(f"the kernels are {never}: priced at nothing")
     return found

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ptxguard.errors import ConfigError
+from ptxguard.occupancy import Occupancy, occupancy
 from ptxguard.store.kernelindex import ORDERS as KERNEL_ORDERS
 from ptxguard.store.rows import FindingFilter, KernelFilter, StoredKernel
 from ptxguard.web.page import NotThereError, PageSpec, View
@@ -150,12 +152,16 @@ class KernelPage:
         calls: call sites of driver functions.
         findings: of its run that name it.
         sass: instructions around the calls as the scan kept them, or None.
+        warps: that an SM can hold of it, by its registers; None: unknown.
+        warps_of: that it could hold.
     """
 
     kernel: KernelRow
     calls: tuple[CallSite, ...]
     findings: tuple[FindingRow, ...]
     sass: dict[str, Any] | None
+    warps: int | None
+    warps_of: int | None
 
 
 def build_kernel(view: View) -> KernelPage:
@@ -164,6 +170,7 @@ def build_kernel(view: View) -> KernelPage:
     kernel = view.store.kernel(view.values["run"], view.values["place"] - 1)
     if kernel is None:
         raise NotThereError(f"run {view.values['run']} has no kernel {view.values['place']}")
+    room = _room(kernel)
     calls = tuple(
         CallSite(str(call["name"]), site.get("offset"), tuple(map(_place, site.get("source", ()))))
         for call in kernel.syscalls
@@ -180,7 +187,17 @@ def build_kernel(view: View) -> KernelPage:
             if one.record["syscall"] in named and kernel.target in one.record["targets"]
         )[:_FINDINGS],
         sass=view.store.sass(kernel.run, kernel.place),
+        warps=room.warps if room is not None else None,
+        warps_of=room.of if room is not None else None,
     )
+
+
+def _room(kernel: StoredKernel) -> Occupancy | None:
+    """What its registers allow; a stored target may be none that we know."""
+    try:
+        return None if kernel.registers is None else occupancy(kernel.target, kernel.registers)
+    except ConfigError:
+        return None
 
 
 def _sites(call: Mapping[str, Any]) -> list[Mapping[str, Any]]:
