@@ -236,6 +236,36 @@ def test_a_class_passed_as_a_type_is_undecided(tmp_path):
     assert "S is used as a type or template argument (a.cu:3)" in site.cluster.reason
 
 
+@pytest.mark.parametrize(
+    ("mention", "reason"),
+    [
+        ("S::first(3);", "no kernel that calls S::load"),
+        ("S s; s.first(3);", "no kernel that calls S::load"),
+        ("S s(1); s.first(3); s.first(4);", "no kernel that calls S::load"),
+        ("S s; s.first(3); run(s);", "S is used as a type or template argument"),
+        ("S s; s.first(3); S *t = &s;", "S is used as a type or template argument"),
+        ("S s; s.template first<2>(3);", "S is used as a type or template argument"),
+        ("S::first(3); Run<S>::go();", "S is used as a type or template argument"),
+        ("Box<S>::first(3);", "S is used as a type or template argument"),
+        ("S::Inner x;", "S is used as a type or template argument"),
+        ("S s; run(s);", "S is used as a type or template argument"),
+    ],
+)
+def test_a_class_that_is_only_the_scope_of_another_call_is_not_passed_on(tmp_path, mention, reason):
+    text = f"struct S {{ static {LOAD} static int first(int); }};\n__global__ void k() {{ {mention} }}\n"
+    site = look(tmp_path, text).only
+    assert site.cluster.verdict == "undecided"
+    assert reason in site.cluster.reason
+
+
+def test_the_scope_of_another_call_does_not_spoil_a_verdict_of_one(tmp_path):
+    text = (
+        f"struct S {{ static {LOAD} static int first(int n) {{ load(1, 0, 2); return n; }} }};\n"
+        "__global__ void k() { S::first(3); }\nvoid f() { k<<<1, 1>>>(); }\n"
+    )
+    assert look(tmp_path, text).only.cluster.verdict == "one"
+
+
 def test_one_escape_spoils_a_verdict_of_one(tmp_path):
     text = LOAD + "__global__ void k() { load(1, 0, 2); run(load); }\nvoid f() { k<<<1, 1>>>(); }\n"
     site = look(tmp_path, text).only

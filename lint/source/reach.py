@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.finding import Evidence
 from ptxguard.source.cuda import Function
+from ptxguard.source.functors import object_uses
 
 if TYPE_CHECKING:
     from ptxguard.source.callgraph import CallGraph
@@ -109,6 +110,7 @@ class Reaches:
                 if (
                     use.owner is not None
                     and not inside
+                    and not _calls_another_member(use, owner)
                     and self.graph.project.connected(use.unit, owner.unit)
                 ):
                     reach.loose.append(
@@ -116,3 +118,21 @@ class Reaches:
                     )
                     return
         reach.ends.append(owner)
+
+
+def _calls_another_member(use: Use, owner: Function) -> bool:
+    """Whether a class is named only to call another function of it: `Load::first(n)` or `Load l; l.first(n)`.
+
+    Neither passes the type on; where the other function calls this one, this one has a caller of its own.
+    """
+    if _is_call_of_another(use, use.after, ("::",), owner):
+        return True
+    objects = object_uses(use)
+    return bool(objects) and all(
+        _is_call_of_another(one, one.after, (".", "->"), owner) for one in objects or ()
+    )
+
+
+def _is_call_of_another(use: Use, at: int, signs: tuple[str, ...], owner: Function) -> bool:
+    texts = use.tokens.texts[at : at + 3]
+    return len(texts) == 3 and texts[0] in signs and texts[1] != owner.name and texts[2] == "("
