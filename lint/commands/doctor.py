@@ -69,13 +69,17 @@ def _tools() -> Iterator[Tool]:
     cuda = "install the extra [cuda] or a CUDA toolkit"
     yield _program("ptxas", "--verify of fixes", cuda)
     yield _program("nvcc", "--verify of whole units, probe --source", "install a CUDA toolkit")
-    yield _program("nvdisasm", "SASS beside compiled kernels", cuda)
+    yield _program("nvdisasm", "SASS around driver calls in a stored scan", cuda)
     yield _program("cuobjdump", "comparison of our reading with NVIDIA's, in tests", cuda)
     probe = "install the extra [probe]"
     yield _package("cuda-bindings", "cuda.bindings", "probe", probe)
     yield _package("nvidia-cuda-nvrtc", "nvidia.cu13", "probe without a toolkit", probe)
     yield _package("nvidia-ml-py", "pynvml", "memory of the process in probe", probe)
     yield _package("pygls", "pygls", "lsp", "install the extra [lsp]")
+    site = "install the extra [web]"
+    yield _package("Flask", "flask", "serve and export", site)
+    yield _package("waitress", "waitress", "serve", site)
+    yield _package("psycopg", "psycopg", "--store postgresql://…", "install the extra [postgres]")
     yield _driver()
 
 
