@@ -25,6 +25,12 @@ class Table:
     rows: Iterable[Sequence[Cell]]
 
 
+def table_of(columns: str, rows: Iterable[object]) -> Table:
+    """A table whose columns, separated by blanks, are fields of its rows."""
+    names = columns.split()
+    return Table(names, (tuple(getattr(row, name) for name in names) for row in rows))
+
+
 def render_csv(table: Table) -> str:
     """RFC 4180 text; no cell is a formula."""
     out = io.StringIO(newline="")

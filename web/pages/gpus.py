@@ -16,7 +16,7 @@ from ptxguard.memcost import (
 from ptxguard.web.page import NotThereError, PageSpec, View
 from ptxguard.web.params import Param, shown
 from ptxguard.web.rowsof import RunPrices, RunRow, newest_of_subjects, run_row
-from ptxguard.web.table import Table
+from ptxguard.web.table import Table, table_of
 
 # The two needs that the public knows: a tensor form and the plain bulk copy.
 TENSOR = "__cuda_syscall_cp_async_bulk_tensor_2d_tile_unicast"
@@ -131,24 +131,8 @@ def priced_cards() -> tuple[Gpu, ...]:
 
 def gpus_table(page: GpusPage) -> Table:
     """Cards as CSV."""
-    columns = "gpu sm sm_count threads_per_sm memory_gib integrated tensor_mib bulk_mib source"
-    return Table(
-        columns.split(),
-        (
-            (
-                row.name,
-                row.sm,
-                row.sm_count,
-                row.threads_per_sm,
-                row.memory_gib,
-                row.integrated,
-                row.tensor_mib,
-                row.bulk_mib,
-                row.source,
-            )
-            for row in page.rows
-        ),
-    )
+    columns = "name sm sm_count threads_per_sm memory_gib integrated tensor_mib bulk_mib source"
+    return table_of(columns, page.rows)
 
 
 def gpu_table(page: GpuPage) -> Table:

@@ -11,7 +11,7 @@ from ptxguard.store.rows import ProbeRun
 from ptxguard.web.charts import BarChart, Bars, bar_chart
 from ptxguard.web.page import NotThereError, PageSpec, View
 from ptxguard.web.params import Param
-from ptxguard.web.table import Table
+from ptxguard.web.table import Table, table_of
 
 _CHART_BARS = 14
 
@@ -162,24 +162,7 @@ def _variant(record: Mapping[str, Any]) -> VariantRow:
 def probes_table(page: ProbesPage) -> Table:
     """Probe runs as CSV."""
     columns = "run card sm driver toolkit measured variants agree disagree not_finished"
-    return Table(
-        columns.split(),
-        (
-            (
-                row.run,
-                row.card,
-                row.sm,
-                row.driver,
-                row.toolkit,
-                row.measured,
-                row.variants,
-                row.agree,
-                row.disagree,
-                row.not_finished,
-            )
-            for row in page.rows
-        ),
-    )
+    return table_of(columns, page.rows)
 
 
 def probe_table(page: ProbePage) -> Table:
@@ -187,24 +170,7 @@ def probe_table(page: ProbePage) -> Table:
     columns = (
         "name kind status limit_before limit_after load_mib predicted_mib measured_mib agrees conclusion"
     )
-    return Table(
-        columns.split(),
-        (
-            (
-                one.name,
-                one.kind,
-                one.status,
-                one.limit_before,
-                one.limit_after,
-                one.load_mib,
-                one.predicted_mib,
-                one.measured_mib,
-                one.agrees,
-                one.conclusion,
-            )
-            for one in page.variants
-        ),
-    )
+    return table_of(columns, page.variants)
 
 
 PAGES = (

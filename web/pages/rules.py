@@ -11,7 +11,7 @@ from ptxguard.rule import Example, Rule
 from ptxguard.store.rows import FindingFilter
 from ptxguard.web.page import NotThereError, PageSpec, View
 from ptxguard.web.params import Param, shown
-from ptxguard.web.table import Table
+from ptxguard.web.table import Table, table_of
 
 
 @dataclass(frozen=True)
@@ -174,10 +174,7 @@ def _example(example: Example, code: str) -> ExampleView:
 
 def rules_table(page: RulesPage) -> Table:
     """Rules as CSV."""
-    columns = ("code", "name", "summary", "severity", "fix", "findings")
-    return Table(
-        columns, ((row.code, row.name, row.summary, row.severity, row.fix, row.findings) for row in page.rows)
-    )
+    return table_of("code name summary severity fix findings", page.rows)
 
 
 def rule_table(page: RulePage) -> Table:

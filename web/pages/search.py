@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ptxguard.web.page import PageSpec, View
 from ptxguard.web.params import Param
-from ptxguard.web.table import Table
+from ptxguard.web.table import Table, table_of
 
 _LIMIT = 200
 _KINDS = ("file", "function", "kernel")
@@ -42,7 +42,7 @@ def build(view: View) -> SearchPage:
 
 def table(page: SearchPage) -> Table:
     """Hits as CSV."""
-    return Table(("kind", "name", "run"), ((row.kind, row.name, row.run) for row in page.rows))
+    return table_of("kind name run", page.rows)
 
 
 PAGE = PageSpec(
