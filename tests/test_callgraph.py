@@ -287,3 +287,50 @@ def test_one_escape_spoils_a_verdict_of_one(tmp_path):
 def test_member_shape(tmp_path, members, shape):
     kit = graph_of(tmp_path, f"struct S {{ {members} }};")
     assert kit.graph.member_shape("m", kit.unit()) == shape
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "expected"),
+    [
+        ("", "", False),
+        ("", 'asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");', True),
+        (
+            '#define GIVE(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(n))\n',
+            "GIVE(40);",
+            True,
+        ),
+        (
+            '#define REG(op, n) asm volatile("setmaxnreg." #op ".sync.aligned.u32 %0;" :: "n"(n))\n#define GIVE(n) REG(dec, n)\n',
+            "GIVE(40);",
+            True,
+        ),
+        (
+            'template <int N> __device__ void give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(N)); }\n',
+            "give<40>();",
+            True,
+        ),
+        (
+            '__device__ void give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }\n__device__ void role() { give(); }\n',
+            "role();",
+            True,
+        ),
+        ('__device__ void give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 40;"); }\n', "", False),
+        ("", "cutlass::arch::warpgroup_reg_dealloc<40>();", True),
+        ('#define NOTE "no setmaxnreg here"\n', "", False),
+    ],
+)
+def test_registers_handed_over_are_seen_behind_helpers_and_macros(tmp_path, before, body, expected):
+    text = f"{before}{LOAD}__global__ void k() {{ {body} load(1, 0, 2); }}\nvoid f() {{ k<<<1, 1>>>(); }}\n"
+    (site,) = [one for one in look(tmp_path, text).sites if one.copy is not None]
+    assert site.uses_setmaxnreg is expected
+
+
+def test_a_macro_of_a_file_that_is_not_included_says_nothing(tmp_path):
+    (tmp_path / "other.cuh").write_text(
+        '#define GIVE(n) asm volatile("setmaxnreg.dec.sync.aligned.u32 40;")\n'
+    )
+    text = f"#define GIVE(n)\n{LOAD}__global__ void k() {{ GIVE(1); load(1, 0, 2); }}\n"
+    assert look(tmp_path, text).only.uses_setmaxnreg is False
+    assert look(
+        tmp_path, '#include "other.cuh"\n' + text.replace("#define GIVE(n)\n", "")
+    ).only.uses_setmaxnreg

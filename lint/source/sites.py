@@ -24,6 +24,7 @@ from ptxguard.source.joined import asm_text, joined, may_call_driver, site_key
 from ptxguard.source.lexer import AsmStatement, Malformed, find_statements
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.reach import Reach, Reaches
+from ptxguard.source.resizing import Resizing
 from ptxguard.source.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -82,6 +83,10 @@ class SiteFinder:
     @cached_property
     def _constants(self) -> Constants:
         return Constants(self.graph)
+
+    @cached_property
+    def _resizing(self) -> Resizing:
+        return Resizing(self.graph)
 
     @cached_property
     def _reaches(self) -> Reaches:
@@ -303,7 +308,7 @@ class SiteFinder:
             address=address,
             kernels=tuple(KernelPlace(k.qualified, k.unit.file.path, k.line) for k in kernels),
             evidence=tuple(evidence),
-            uses_setmaxnreg=any(self._uses_setmaxnreg(kernel) for kernel in kernels),
+            uses_setmaxnreg=any(map(self._resizing.resizes, kernels)),
         )
 
     def _cluster(self, owner: Owner, reach: Reach) -> ClusterVerdict:
@@ -335,16 +340,6 @@ class SiteFinder:
                     )
                     return replace(cluster, reason=reason, launches_in_sight=False)
         return cluster
-
-    def _uses_setmaxnreg(self, kernel: Function) -> bool:
-        """Whether the kernel, or a helper in its file, uses `setmaxnreg` (ptxas info C7506)."""
-        text = kernel.unit.file.text
-        low = kernel.unit.tokens.starts[kernel.body[0] - 1]
-        high = kernel.unit.tokens.starts[min(kernel.body[1], len(kernel.unit.tokens) - 1)]
-        if text.find("setmaxnreg", low, high) >= 0:
-            return True
-        words = kernel.unit.tokens.texts[kernel.body[0] : kernel.body[1]]
-        return any("reg_alloc" in word or "reg_dealloc" in word or "setmaxnreg" in word for word in words)
 
 
 def _is_suspect(text: str) -> bool:
