@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ptxguard.errors import ConfigError
+from ptxguard.finding import Severity
 from ptxguard.memcost import Gpu
 from ptxguard.store.rows import UNREVIEWED, Run, RunPrice, StoredFinding
 from ptxguard.web.page import NotThereError, View
 from ptxguard.web.prices import Price, price_on, worst
 from ptxguard.web.table import Table
+
+WORST_FIRST = tuple(level.word for level in reversed(Severity))
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ptxguard.finding import Confidence, Severity
+from ptxguard.finding import Confidence
 from ptxguard.store.rows import STATUSES, UNREVIEWED, Facet, FindingFilter
 from ptxguard.web.page import NotThereError, PageSpec, View
 from ptxguard.web.params import Param
-from ptxguard.web.rowsof import FindingRow, Paging, finding_row, findings_table, run_of
+from ptxguard.web.rowsof import WORST_FIRST, FindingRow, Paging, finding_row, findings_table, run_of
 
 SIZE = 50
 # Steps of the price filter, in MiB on the chosen card.
@@ -133,7 +133,7 @@ PAGE = PageSpec(
     params=(
         Param("run", "Number of a run; default: the newest run of every subject.", "integer"),
         Param("subject", "Subject of the run."),
-        Param("severity", "Severity.", "choice", tuple(level.word for level in reversed(Severity))),
+        Param("severity", "Severity.", "choice", WORST_FIRST),
         Param("code", "Code of the rule."),
         Param("confidence", "Confidence.", "choice", tuple(level.word for level in reversed(Confidence))),
         Param("target", "A target that the guards let compile."),

@@ -11,6 +11,7 @@ from ptxguard.web.page import PageSpec, View
 from ptxguard.web.pages.rules import rule_names
 from ptxguard.web.prices import Price, worst
 from ptxguard.web.rowsof import (
+    WORST_FIRST,
     FindingRow,
     RunPrices,
     RunRow,
@@ -24,7 +25,6 @@ from ptxguard.web.table import Table
 _TOP = 8
 _TRENDS = 4
 _POINTS = 40
-_WORST_FIRST = ("error", "warning", "note")
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ def build(view: View) -> OverviewPage:
         price_run=behind.number if behind else None,
         price_finding=behind.fingerprint if behind else None,
         subjects=subjects,
-        severities=tuple(sorted(counted("severity"), key=lambda one: _WORST_FIRST.index(one.value))),
+        severities=tuple(sorted(counted("severity"), key=lambda one: WORST_FIRST.index(one.value))),
         rules=counted("code"),
         files=counted("path"),
         kernels=tuple(

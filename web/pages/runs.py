@@ -9,6 +9,7 @@ from ptxguard.store.rows import KINDS, FindingFilter, Run
 from ptxguard.web.page import NotThereError, PageSpec, View
 from ptxguard.web.params import Param
 from ptxguard.web.rowsof import (
+    WORST_FIRST,
     FindingRow,
     Paging,
     RunPrices,
@@ -74,7 +75,7 @@ class RunPage:
         run: its head, with its price.
         key: the same in every store.
         states: findings by what became of them.
-        severities: findings by severity.
+        severities: findings by severity, the worst first.
         artifacts: files read.
         errors: the first inputs that could not be read.
         errors_total: how many there were.
@@ -100,6 +101,7 @@ def build_run(view: View) -> RunPage:
     others = [one for one in view.store.runs(None, run.subject) if one.number != run.number]
     before = [one for one in others if (one.created, one.number) < (run.created, run.number)]
     facets = () if run.thinned else view.store.facets(FindingFilter(run=run.number))
+    counts = {facet.value: facet.count for facet in facets if facet.name == "severity"}
     errors = tuple(
         InputError(str(error.get("path") or ""), error.get("line"), str(error.get("message")))
         for error in run.errors
@@ -108,7 +110,7 @@ def build_run(view: View) -> RunPage:
         run=run_row(run, prices),
         key=run.key,
         states=view.store.states(run.number),
-        severities={facet.value: facet.count for facet in facets if facet.name == "severity"},
+        severities={word: counts[word] for word in WORST_FIRST if word in counts},
         artifacts=tuple(ArtifactRow(one.path, one.member, one.sha256) for one in run.artifacts),
         errors=errors[:_ERRORS],
         errors_total=len(errors),
