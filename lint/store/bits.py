@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import compress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+
+# From one position in this many on, looking at each bit is shorter than searching for the next one.
+_DENSE = 16
 
 
 def masks_of(values: Sequence[str]) -> dict[str, int]:
@@ -32,6 +37,8 @@ def everything(size: int) -> int:
 def positions_of(mask: int) -> list[int]:
     """The positions of a set, ascending."""
     text = bin(mask)[:1:-1]  # lowest bit first
+    if mask.bit_count() * _DENSE > len(text):
+        return list(compress(range(len(text)), map("1".__eq__, text)))
     found, at = [], text.find("1")
     while at >= 0:
         found.append(at)

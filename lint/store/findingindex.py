@@ -5,9 +5,10 @@ A run never changes once it is stored; only reviews do, and those are asked for 
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from ptxguard.errors import ConfigError
 from ptxguard.finding import Confidence, Severity
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ptxguard.store.database import Database
     from ptxguard.store.rows import FindingFilter
 
+# Answers about prices that are kept: every page of findings asks for the same few steps.
+_MOST_PRICES = 64
 _COLUMNS = ("code", "verdict", "destination", "witness", "path")
 # Facets in the order in which they are given back; `status` comes from reviews, the last three from tables.
 FACETS = (
@@ -52,6 +55,7 @@ class FindingIndex:
     fingerprints: Mapping[str, int]
     masks: Mapping[str, Mapping[str, int]]
     prices: Mapping[str, tuple[tuple[int, float | None, str], ...]]
+    _priced_before: dict[tuple[Any, ...], int] = field(default_factory=dict, repr=False, compare=False)
 
     def select(self, wanted: FindingFilter, reviews: Mapping[str, str]) -> int:
         """The set of positions that a filter asks for; `reviews` is fingerprint -> status."""
@@ -63,8 +67,13 @@ class FindingIndex:
                 mask &= self.masks[name].get(value, 0)
         if wanted.status is not None:
             mask &= self.status_masks(reviews).get(wanted.status, 0)
-        if (wanted.gpu, wanted.basis, wanted.min_mib) != (None, None, None):
-            mask &= self._priced(wanted)
+        asked = (wanted.gpu, wanted.basis, wanted.min_mib)
+        if asked != (None, None, None):
+            if asked not in self._priced_before:
+                if len(self._priced_before) >= _MOST_PRICES:
+                    self._priced_before.clear()
+                self._priced_before[asked] = self._priced(wanted)
+            mask &= self._priced_before[asked]
         return mask
 
     def status_masks(self, reviews: Mapping[str, str]) -> dict[str, int]:
@@ -180,12 +189,18 @@ def _joined(
     return {value: mask_of(positions, size) for value, positions in places.items()}
 
 
-def merge_counts(counts: list[dict[tuple[str, str], int]]) -> tuple[Facet, ...]:
-    """Facets of several runs, in their order, the most frequent values first."""
-    total: dict[tuple[str, str], int] = {}
+def merge_counts(counts: list[dict[tuple[str, str], int]], most: int | None) -> tuple[Facet, ...]:
+    """Facets of several runs, in their order, the most frequent values first; of each at most so many."""
+    named: dict[str, Counter[str]] = {name: Counter() for name in FACETS}
     for one in counts:
-        for key, count in one.items():
-            total[key] = total.get(key, 0) + count
-    order = {name: number for number, name in enumerate(FACETS)}
-    ranked = sorted(total.items(), key=lambda item: (order[item[0][0]], -item[1], item[0][1]))
-    return tuple(Facet(name, value, count) for (name, value), count in ranked)
+        for (name, value), count in one.items():
+            named[name][value] += count
+    return tuple(
+        Facet(name, value, count) for name, values in named.items() for value, count in _ranked(values, most)
+    )
+
+
+def _ranked(values: Counter[str], most: int | None) -> list[tuple[str, int]]:
+    if most is None or len(values) <= most:
+        return sorted(values.items(), key=lambda item: (-item[1], item[0]))
+    return heapq.nsmallest(most, values.items(), key=lambda item: (-item[1], item[0]))

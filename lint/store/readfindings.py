@@ -58,14 +58,19 @@ class FindingReader(ScopedReader):
         check_words(wanted)
         return sum(mask.bit_count() for _, mask, _ in self._selected(wanted))
 
-    def facets(self, wanted: FindingFilter) -> tuple[Facet, ...]:
+    def facets(self, wanted: FindingFilter, most: int | None = None) -> tuple[Facet, ...]:
         """Values that the findings of a filter have, with counts, the most frequent of each facet first.
+
+        Args:
+            wanted: which findings.
+            most: values of each facet at most; None: all.
 
         Raises:
             ConfigError: a word of the filter is none.
         """
         check_words(wanted)
-        return merge_counts([index.count(mask, reviews) for index, mask, reviews in self._selected(wanted)])
+        counts = [index.count(mask, reviews) for index, mask, reviews in self._selected(wanted)]
+        return merge_counts(counts, most)
 
     def _selected(self, wanted: FindingFilter) -> list[tuple[FindingIndex, int, dict[str, str]]]:
         """Index, chosen positions and reviews of every run that a filter is about."""

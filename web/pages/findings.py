@@ -43,12 +43,12 @@ class FacetValue:
 
 @dataclass(frozen=True)
 class FacetGroup:
-    """A facet with its most frequent values; `more` counts those left out."""
+    """A facet with its most frequent values; `more` says whether there are others."""
 
     name: str
     heading: str
     values: tuple[FacetValue, ...]
-    more: int
+    more: bool
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def build(view: View) -> FindingsPage:
         filters=chosen,
         rows=tuple(finding_row(row, view.gpu) for row in found.rows),
         paging=Paging(number, found.count, SIZE, found.total),
-        facets=tuple(_groups(view.store.facets(wanted), chosen)),
+        facets=tuple(_groups(view.store.facets(wanted, _MOST_VALUES + 1), chosen, found.total)),
         price_steps=steps,
         gpu=view.gpu.name,
     )
@@ -106,19 +106,20 @@ def _filter(chosen: dict[str, Any], gpu: str) -> FindingFilter:
     return FindingFilter(**fields, **({"gpu": gpu, "min_mib": mib} if mib is not None else {}))
 
 
-def _groups(facets: tuple[Facet, ...], chosen: dict[str, Any]) -> list[FacetGroup]:
+def _groups(facets: tuple[Facet, ...], chosen: dict[str, Any], total: int) -> list[FacetGroup]:
     named: dict[str, list[Facet]] = {name: [] for name in FACETS}
     for facet in facets:
         if facet.name in named:
             named[facet.name].append(facet)
-    return [_group(name, values, chosen.get(name)) for name, values in named.items() if values]
+    return [_group(name, values, chosen.get(name), total) for name, values in named.items() if values]
 
 
-def _group(name: str, values: list[Facet], chosen: Any) -> FacetGroup:
-    """The most frequent values, and the chosen one wherever it stands."""
-    kept = values[:_MOST_VALUES] + [facet for facet in values[_MOST_VALUES:] if facet.value == chosen]
-    rows = tuple(FacetValue(facet.value, facet.count, facet.value == chosen) for facet in kept)
-    return FacetGroup(name, FACETS[name], rows, len(values) - len(kept))
+def _group(name: str, values: list[Facet], chosen: Any, total: int) -> FacetGroup:
+    """The most frequent values, and the chosen one, which all findings have, wherever it stands."""
+    rows = [FacetValue(facet.value, facet.count, facet.value == chosen) for facet in values[:_MOST_VALUES]]
+    if chosen is not None and not any(row.chosen for row in rows):
+        rows.append(FacetValue(str(chosen), total, chosen=True))
+    return FacetGroup(name, FACETS[name], tuple(rows), len(values) > _MOST_VALUES)
 
 
 PAGE = PageSpec(

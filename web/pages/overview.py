@@ -101,7 +101,7 @@ def build(view: View) -> OverviewPage:
     subjects = tuple(run_row(run, prices) for run in newest_of_subjects(runs))
     top = worst(row.price for row in subjects)
     behind = next((row for row in subjects if row.price == top), None) if top is not None else None
-    facets = view.store.facets(FindingFilter())
+    facets = view.store.facets(FindingFilter(), _TOP)
 
     def counted(name: str) -> tuple[Counted, ...]:
         named = rule_names() if name == "code" else {}
