@@ -303,7 +303,7 @@ def _add_words(database: Database, run: NewRun, number: int, kernels: Mapping[st
     carriers = {plain(kernel["name"]) for finding in run.findings for kernel in finding["kernels"]}
     named = [("file", name, name) for name in sorted(files)]
     named += [("function", name, name) for name in sorted(functions)]
-    named += [("kernel", name, name) for name in sorted(carriers - kernels.keys())]
+    named += [("kernel", name, name) for name in sorted(carriers - kernels.keys() - set(kernels.values()))]
     named += [("kernel", name, f"{name} {text}" if text != name else name) for name, text in kernels.items()]
     rows = ({"text": text, "run": number, "kind": kind, "name": name} for kind, name, text in named)
     _insert(database, "words", "text run kind name", rows)
