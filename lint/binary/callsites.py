@@ -38,7 +38,7 @@ def find_calls(
     cubin: Cubin,
     functions: Iterable[int],
     wanted: frozenset[int],
-    values: dict[int, dict[int, tuple[int, ...]]],
+    known: dict[int, tuple[str, dict[int, tuple[int, ...]]]],
 ) -> dict[int, list[Calls]]:
     """Calls of the wanted driver functions in the code of some functions.
 
@@ -46,7 +46,7 @@ def find_calls(
         cubin: the image.
         functions: symbols of the kernel and of the functions it can reach.
         wanted: symbols of the driver functions asked for.
-        values: attributes of functions that are read already.
+        known: names and attributes of functions that are read already.
 
     Returns:
         Driver function -> its calls; one that cannot be decoded is given to no function.
@@ -56,10 +56,12 @@ def find_calls(
         section = cubin.symbols.section(function)
         if not section:
             continue
-        info = values[function] if function in values else function_attributes(cubin, section)
+        if function in known:
+            name, info = known[function]
+        else:
+            name, info = cubin.symbols.name(function), function_attributes(cubin, section)
         calls = _announced(cubin, section, info) or _relocated(cubin, section)
         if calls:
-            name = cubin.symbols.name(function)
             for symbol in wanted.intersection(calls):
                 offsets = tuple(calls[symbol])
                 found[symbol].append(Calls(name, offsets, _chains(cubin, section, name, offsets)))

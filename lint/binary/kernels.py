@@ -41,7 +41,8 @@ def read_kernels(cubin: Cubin, *, every: bool) -> tuple[CubinKernel, ...]:
     reader = _Reader(cubin)
     if not every and not reader.may_flag:
         return ()
-    kernels = (reader.kernel(symbol, every=every) for symbol in cubin.kernels)
+    symbols = cubin.kernels if every else reader.callers
+    kernels = (reader.kernel(symbol, every=every) for symbol in symbols)
     return tuple(kernel for kernel in kernels if kernel is not None)
 
 
@@ -103,8 +104,6 @@ class _Reader:
         """Facts of one kernel; None where it is not flagged and only flagged ones are asked for."""
         cubin = self.cubin
         section = cubin.symbols.section(symbol)
-        if not every and self._calls_nothing(symbol, section):
-            return None
         info = ATTRIBUTES.read(self._attributes(section))
         reached = {symbol: None} if self.flat else cubin.graph.reach(symbol)
         names = self._drivers_of(info, reached)
@@ -127,16 +126,17 @@ class _Reader:
                 called += calls[function]
         return {callee: drivers[callee] for callee in called if callee in drivers} if called else {}
 
-    def _calls_nothing(self, symbol: int, section: int) -> bool:
-        """Whether a kernel cannot be flagged: neither call graph nor EXTERNS say that it calls something."""
-        cubin = self.cubin
-        return (
-            self.flat
-            and symbol not in cubin.graph.calls
-            and cubin.info_of.get(section) not in self.with_externs
-            and section not in cubin.cloned_functions
-            and self.stack.get(symbol) != _UNKNOWN_STACK
-        )
+    @property
+    def callers(self) -> list[int]:
+        """The kernels that may be flagged: call graph or EXTERNS say that they call something."""
+        cubin, kernels = self.cubin, self.cubin.kernels
+        if not self.flat:
+            return kernels
+        of_code = cubin.sections.info
+        sections = {of_code[index] for index in self.with_externs}.union(cubin.cloned_functions)
+        unknown = [symbol for symbol, size in self.stack.items() if size == _UNKNOWN_STACK]
+        callers, section = frozenset(cubin.graph.calls).union(unknown), cubin.symbols.section
+        return [symbol for symbol in kernels if symbol in callers or section(symbol) in sections]
 
     @cached_property
     def with_externs(self) -> frozenset[int]:
@@ -165,9 +165,9 @@ class _Reader:
         names: dict[int, str],
         wanted: frozenset[int],
     ) -> CubinKernel:
-        calls = find_calls(self.cubin, reached, wanted, {symbol: info}) if wanted else {}
-        shared, constant = self.sizes
         name = self.cubin.symbols.name(symbol)
+        calls = find_calls(self.cubin, reached, wanted, {symbol: (name, info)}) if wanted else {}
+        shared, constant = self.sizes
         syscalls: tuple[Syscall, ...] = ()
         externs: tuple[str, ...] = ()
         if names:

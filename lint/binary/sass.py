@@ -22,6 +22,14 @@ _USETMAXREG = 0x9C8
 _NO_REGISTER = 255
 _CONSTANT4 = 4
 _LOW_BYTES = tuple({bytes([opcode & 0xFF]) for opcode in (_LDL, _USETMAXREG)})
+# For each of the two: which first bytes of an instruction may be its opcode's, and which second ones.
+_COSTLY_BYTES = tuple(
+    (
+        bytes(value == opcode & 0xFF for value in range(256)),
+        bytes(value & 0xF == opcode >> 8 for value in range(256)),
+    )
+    for opcode in (_LDL, _USETMAXREG)
+)
 # sm_90 and later (nvdisasm 13.5, sm_75 to sm_121).
 _LONG_OFFSETS_SINCE = 90
 
@@ -59,12 +67,20 @@ def _relative(low: int, high: int, sm: int) -> int:
 
 def count_costly(code: memoryview) -> tuple[int, int]:
     """How many instructions of a section read local memory (LDL), and how many are USETMAXREG."""
-    low = bytes(code[: len(code) & ~15 : _INSTRUCTION_BYTES])
+    whole = bytes(code[: len(code) & ~15])
+    low = whole[::_INSTRUCTION_BYTES]
     if not any(mark in low for mark in _LOW_BYTES):
         return 0, 0
-    opcodes = code[: len(code) & ~15].cast("H")[:: _INSTRUCTION_BYTES // 2].tolist()
-    found = [word & _OPCODE for word in opcodes]
-    return found.count(_LDL), found.count(_USETMAXREG)
+    high = whole[1::_INSTRUCTION_BYTES]
+    local, resizing = (
+        (_flags(low, is_low) & _flags(high, is_high)).bit_count() for is_low, is_high in _COSTLY_BYTES
+    )
+    return local, resizing
+
+
+def _flags(column: bytes, table: bytes) -> int:
+    """One bit for each byte of a column that the table translates to 1."""
+    return int.from_bytes(column.translate(table), "little")
 
 
 def called_slots(code: memoryview, sites: Iterable[int]) -> dict[int, int | None]:
