@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ import pytest
 pytest.importorskip("flask", reason="the site needs the extra [web]")
 
 from jsonschema import Draft202012Validator
-from waitress.server import create_server
 
 import webkit
 from ptxguard.web.app import create_app
@@ -31,12 +29,8 @@ def site(tmp_path):
     """Address of a served site that takes any number of uploads."""
     place = webkit.make_store(tmp_path)
     app = create_app(Settings(place, token=webkit.TOKEN, uploads_per_minute=1_000_000))
-    server = create_server(app, host="127.0.0.1", port=0, threads=4)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.effective_port}"
-    server.close()
-    thread.join(10)
+    with webkit.serving(app) as address:
+        yield address
 
 
 @pytest.mark.fuzz

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from contextlib import contextmanager
 from dataclasses import replace
+
+from waitress.server import create_server
 
 import storekit
 from ptxguard.finding import Cost, Edit, Evidence, Fix, KernelPlace, Severity
@@ -171,3 +175,16 @@ def make_store(folder, place=None):
     with open_store(place) as store:
         fill(store)
     return place
+
+
+@contextmanager
+def serving(app):
+    """Serve an application; gives its address."""
+    server = create_server(app, host="127.0.0.1", port=0, threads=4)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.effective_port}"
+    # Closed by its own loop: a socket closed by another thread is a bad descriptor to the loop's select().
+    server.trigger.pull_trigger(server.close)
+    thread.join(10)
+    server.task_dispatcher.shutdown()

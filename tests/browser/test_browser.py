@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 
 import pytest
 
@@ -12,7 +11,6 @@ pytest.importorskip("flask", reason="the site needs the extra [web]")
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 
-from waitress.server import create_server
 
 import webkit
 from ptxguard.store.store import open_store
@@ -75,14 +73,8 @@ def place(tmp_path_factory):
 @pytest.fixture(scope="module")
 def site(place):
     """Address of a served site."""
-    server = create_server(
-        create_app(Settings(place, token=webkit.TOKEN)), host="127.0.0.1", port=0, threads=4
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.effective_port}"
-    server.close()
-    thread.join(10)
+    with webkit.serving(create_app(Settings(place, token=webkit.TOKEN))) as address:
+        yield address
 
 
 @pytest.fixture
