@@ -126,6 +126,8 @@ def _verdicts(truth: Site, answer: CopySite) -> Iterator[tuple[str, str]]:
     pairs = (("destination", truth.destination), ("mbarrier", truth.mbarrier))
     for role, wanted in pairs:
         said = getattr(answer.address, role)
+        if not truth.passages and said == "peer":
+            continue  # nobody calls it, but its own code maps the address: no way makes it this CTA's
         if said == wanted or (role == "mbarrier" and ".bulk_group" in truth.opcode):
             continue
         kind = f"incomplete {role}" if said == "unknown" else f"wrong {said}"
@@ -133,7 +135,8 @@ def _verdicts(truth: Site, answer: CopySite) -> Iterator[tuple[str, str]]:
         yield kind, f"{role} is {wanted}, not {said}: {reason}"
     reached = {kernel.name.rsplit("::", 1)[-1] for kernel in answer.kernels}
     wanted_kernels = {passage.kernel for passage in truth.passages}
-    if reached != wanted_kernels:
+    compiled = any(truth.on(target) != "excluded" for target in TARGETS)
+    if reached != wanted_kernels and compiled:
         kind = "incomplete kernels" if wanted_kernels < reached else "kernels"
         yield kind, f"reached by {sorted(wanted_kernels)}, not {sorted(reached)}"
 
