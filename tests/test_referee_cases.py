@@ -85,6 +85,50 @@ def test_launches_prove_nothing_where_the_code_maps_to_peers(tmp_path):
     assert not (site.cluster.launches_in_sight and site.address.destination == "unknown")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "d ^= 0x01000000u",
+        "d += 0x0100'0000",
+        "d |= rank<<24",
+        "d &= 0xfeFFFFFFu",
+        "d = peer(d)",
+        "d = PEER(d)",
+    ],
+)
+def test_launches_prove_nothing_where_a_helper_maps_to_peers(tmp_path, change):
+    kit = (
+        "#pragma once\n"
+        "__device__ inline unsigned peer(unsigned a) {\n"
+        '  asm("mapa.shared::cluster.u32 %0, %0, 1;" : "+r"(a)); return a;\n}\n'
+        "#define PEER(a) peer(a)\n"
+    )
+    text = (
+        '#include "kit.cuh"\n'
+        + HELPER
+        + "__global__ void k(const void* s, unsigned* table, unsigned rank) {\n"
+        "  __shared__ unsigned long long bar;\n"
+        f"  unsigned d = table[0]; {change};\n"
+        "  load(table[1], s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+        "}\nvoid host(const void* s, unsigned* t) { k<<<1, 1>>>(s, t, 1); }\n"
+    )
+    site = look(tmp_path, {"main.cu": text, "kit.cuh": kit}).only
+    assert (site.cluster.verdict, site.address.destination) == ("one", "unknown")
+    assert not site.cluster.launches_in_sight
+    assert "the address is not followed" in site.cluster.reason
+
+
+def test_launches_prove_what_no_mapping_puts_in_doubt(tmp_path):
+    text = HELPER + (
+        "__device__ unsigned mapArgs(unsigned a) { return a; }\n"
+        "__global__ void k(const void* s, unsigned* table) {\n"
+        "  __shared__ unsigned long long bar; unsigned d = mapArgs(0x10000000u) << 2;\n"
+        "  load(table[1], s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+        "}\nvoid host(const void* s, unsigned* t) { k<<<1, 1>>>(s, t); }\n"
+    )
+    assert look(tmp_path, {"main.cu": text}).only.cluster.launches_in_sight
+
+
 def test_a_functor_made_and_called_in_place(tmp_path):
     text = (
         "struct Load {\n __device__ void operator()(unsigned d, const void* s, unsigned b) const {\n"

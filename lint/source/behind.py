@@ -1,10 +1,8 @@
-"""Whether a kernel hands registers over at run time: `setmaxnreg` of its own, of helpers, or behind macros.
-
-ptxas ignores it in a kernel that calls a driver function for a copy (info C7506).
-"""
+"""Whether code leads to a word of PTX or of a library: in its own text, through helpers, or behind macros."""
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,38 +13,50 @@ if TYPE_CHECKING:
     from ptxguard.source.cuda import Function
     from ptxguard.source.guards import CppFile
 
-_WORD = "setmaxnreg"
-# Names of libraries that stand outside most trees (CUTLASS, CCCL).
-_LIBRARY = ("warpgroup_reg_alloc", "warpgroup_reg_dealloc", "setmaxnreg_inc", "setmaxnreg_dec")
+# `setmaxnreg`, which ptxas ignores in a kernel that calls a driver function for a copy (info C7506), and its
+# names in libraries that stand outside most trees (CUTLASS, CCCL).
+RESIZING = (
+    "setmaxnreg", "warpgroup_reg_alloc", "warpgroup_reg_dealloc", "setmaxnreg_inc", "setmaxnreg_dec",
+)  # fmt: skip
+# What maps an address to another CTA of the cluster: PTX, the built-in function, cooperative groups, CUTLASS.
+MAPPING = ("mapa", "__cluster_map_shared_rank", "map_shared_rank", "set_block_rank")
 
 
-class Resizing:
-    """Finds kernels that resize; helpers and macros of the whole tree are looked up once."""
+class Behind:
+    """Finds functions that lead to one of some words; helpers and macros of the tree are looked up once."""
 
-    def __init__(self, graph: CallGraph) -> None:
+    def __init__(self, graph: CallGraph, words: tuple[str, ...]) -> None:
+        """Prepare; nothing is looked up yet.
+
+        Args:
+            graph: the call graph.
+            words: the first stands for all of them; it is sought in literals too.
+        """
         self._graph = graph
+        self._words = words
+        self._written = re.compile(rf"\b{words[0]}\b").search
 
-    def resizes(self, kernel: Function) -> bool:
-        """Whether the kernel, or a helper or macro that it names, uses `setmaxnreg`."""
-        if _WORD in _text(kernel):
+    def leads(self, function: Function) -> bool:
+        """Whether the function, or a helper or macro that it names, uses one of the words."""
+        if self._written(_text(function)):
             return True
-        first, last = kernel.body
-        tokens = kernel.unit.tokens
-        named = set(tokens.texts[first:last])
-        if not named.isdisjoint(_LIBRARY):
+        first, last = function.body
+        named = set(function.unit.tokens.texts[first:last])
+        if not named.isdisjoint(self._words):
             return True
         return any(
-            home is kernel.unit or self._graph.project.connected(kernel.unit, home)
+            home is function.unit or self._graph.project.connected(function.unit, home)
             for name in named & self._names.keys()
             for home in self._names[name]
         )
 
     @cached_property
     def _names(self) -> dict[str, list[CppFile]]:
-        """Function or macro that leads to `setmaxnreg` -> files that define it so."""
+        """Function or macro that leads to one of the words -> files that define it so."""
         found: dict[str, list[CppFile]] = {}
-        for unit in self._graph.project.with_word(_WORD):
-            words = {_WORD, *_LIBRARY}
+        project = self._graph.project
+        for unit in dict.fromkeys(unit for word in self._words for unit in project.with_word(word)):
+            words = set(self._words)
             # A helper of a helper, or a macro that calls one, in the same file.
             for _ in range(3):
                 more = {name for name in self._leading(unit, words) if name not in words}
@@ -61,7 +71,7 @@ class Resizing:
         for function in self._graph.structure(unit).functions:
             first, last = function.body
             texts = unit.tokens.texts[first:last]
-            if not function.is_kernel and (_WORD in _text(function) or not words.isdisjoint(texts)):
+            if not function.is_kernel and (self._words[0] in _text(function) or not words.isdisjoint(texts)):
                 yield function.name
         for definition in unit.definitions:
             if definition.value is not None and any(word in definition.value for word in words):

@@ -15,6 +15,7 @@ from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
 from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
+from ptxguard.source.behind import MAPPING, RESIZING, Behind
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
 from ptxguard.source.constants import Constants
@@ -24,7 +25,6 @@ from ptxguard.source.joined import asm_text, joined, may_call_driver, site_key
 from ptxguard.source.lexer import AsmStatement, Malformed, find_statements
 from ptxguard.source.ptx import parse_asm
 from ptxguard.source.reach import Reach, Reaches
-from ptxguard.source.resizing import Resizing
 from ptxguard.source.spaces import Spaces
 
 if TYPE_CHECKING:
@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     from ptxguard.source.wrappersites import WrapperSites
 
 _COPY_WORD = "cp.async.bulk"
-_MAPPINGS = ("mapa", "map_shared_rank", "set_block_rank", "<< 24", "0x1000000", "0xFEFFFFFF")
+# What makes an address another CTA's: the rank stands in bits 24 to 31 of a shared::cluster address.
+_MAPPING = re.compile(
+    r"\bmapa\b|map_shared_rank|set_block_rank|<<\s*24\b|\b0x[0']*1(?:'?0){6}u?l*\b|\b0xfe(?:'?f){6}u?l*\b",
+    re.IGNORECASE,
+)
 # The largest file seen holds 35; a generator that writes more gets an error entry instead of an endless run.
 MAX_COPIES = 1000
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
@@ -85,8 +89,12 @@ class SiteFinder:
         return Constants(self.graph)
 
     @cached_property
-    def _resizing(self) -> Resizing:
-        return Resizing(self.graph)
+    def _resizing(self) -> Behind:
+        return Behind(self.graph, RESIZING)
+
+    @cached_property
+    def _mapping(self) -> Behind:
+        return Behind(self.graph, MAPPING)
 
     @cached_property
     def _reaches(self) -> Reaches:
@@ -308,7 +316,7 @@ class SiteFinder:
             address=address,
             kernels=tuple(KernelPlace(k.qualified, k.unit.file.path, k.line) for k in kernels),
             evidence=tuple(evidence),
-            uses_setmaxnreg=any(map(self._resizing.resizes, kernels)),
+            uses_setmaxnreg=any(map(self._resizing.leads, kernels)),
         )
 
     def _cluster(self, owner: Owner, reach: Reach) -> ClusterVerdict:
@@ -333,13 +341,16 @@ class SiteFinder:
     def _doubted(self, cluster: ClusterVerdict, owner: Owner, kernels: list[Function]) -> ClusterVerdict:
         """Launches prove nothing about an unknown address in code that maps addresses to other CTAs."""
         for unit in {one.unit for one in (owner, *kernels)}:
-            for word in _MAPPINGS:
-                if word in unit.file.text:
-                    reason = (
-                        f"{cluster.reason}; but {unit.file.path} uses {word}, and the address is not followed"
-                    )
-                    return replace(cluster, reason=reason, launches_in_sight=False)
-        return cluster
+            used = _MAPPING.search(unit.file.text)
+            if used is not None:
+                doubt = f"{unit.file.path} uses {used[0]}, and the address is not followed"
+                return replace(cluster, reason=f"{cluster.reason}; but {doubt}", launches_in_sight=False)
+        called = (owner, *kernels) if isinstance(owner, Function) else kernels
+        mapping = next((function for function in called if self._mapping.leads(function)), None)
+        if mapping is None:
+            return cluster
+        reason = f"{cluster.reason}; but {mapping.qualified} calls what maps addresses to other CTAs"
+        return replace(cluster, reason=f"{reason}, and the address is not followed", launches_in_sight=False)
 
 
 def _is_suspect(text: str) -> bool:
