@@ -76,7 +76,8 @@ _PLAIN = (
     ("template <auto F, typename... A> inline void @(int n, A... a) { F<<<n, 128>>>(a...); }\n",
      "@<{k}>(n, {a});", "one"),
     ("#define @(kernel, grid, ...) kernel<<<grid, 128>>>(__VA_ARGS__)\n", "@(({k}), n, {a});", "one"),
-    ("#define @(kernel, grid, ...) do { kernel<<<grid, 128>>>(__VA_ARGS__); } while (0)\n", "@({k}, n, {a});", "one"),
+    ("#define @(kernel, grid, ...) do { kernel<<<grid, 128>>>(__VA_ARGS__); } while (0)\n", "@(({k}), n, {a});",
+     "one"),
     ("", "auto @ = [&](auto f) { f<<<n, 128>>>({a}); };\n@({k});", "one"),
 )  # fmt: skip
 

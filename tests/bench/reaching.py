@@ -96,8 +96,9 @@ def rewrap(rng: Random, callee: Callee, name: str) -> tuple[str, Callee]:
     elif choice < 0.35:
         address = kept(rng, address, f"{name}_k")
     if rng.random() < 0.12 and not address.body and address.expression == "d":
-        parameters = ("d", "s", "b")
-        text = callee.at("(d)", "(s)", "(b)").strip().replace("\n", " \\\n  ")
+        # Not `d`: members of that name stand in the text, and a parameter would replace those too.
+        parameters = ("to_", "from_", "full_")
+        text = callee.at("(to_)", "(from_)", "(full_)").strip().replace("\n", " \\\n  ")
         macro = f"#define {name}({', '.join(parameters)}) \\\n  do {{ {text} }} while (0)\n"
         return macro, Callee(callee.kind, f"{name}(<dst>, <src>, <bar>);", callee.maps)
     body = address.body + callee.at(address.expression, "s", "b") + "\n"
