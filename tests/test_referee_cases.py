@@ -92,6 +92,8 @@ def test_launches_prove_nothing_where_the_code_maps_to_peers(tmp_path):
         "d += 0x0100'0000",
         "d |= rank<<24",
         "d &= 0xfeFFFFFFu",
+        "d ^= RANK_BIT",
+        "d += rank * kPeer",
         "d = peer(d)",
         "d = PEER(d)",
     ],
@@ -101,7 +103,7 @@ def test_launches_prove_nothing_where_a_helper_maps_to_peers(tmp_path, change):
         "#pragma once\n"
         "__device__ inline unsigned peer(unsigned a) {\n"
         '  asm("mapa.shared::cluster.u32 %0, %0, 1;" : "+r"(a)); return a;\n}\n'
-        "#define PEER(a) peer(a)\n"
+        "#define PEER(a) peer(a)\n#define RANK_BIT 0x1000000\nconstexpr unsigned kPeer{1u << 24};\n"
     )
     text = (
         '#include "kit.cuh"\n'

@@ -22,6 +22,12 @@ RESIZING = (
 MAPPING = ("mapa", "__cluster_map_shared_rank", "map_shared_rank", "set_block_rank")
 
 
+# The rank of a CTA stands in bits 24 to 31 of a shared::cluster address.
+RANK_NUMBER = r"(?:\b0x[0']*1(?:'?0){6}u?l*\b|\b0xfe(?:'?f){6}u?l*\b|<<\s*24\b)"
+_NAMED_NUMBER = re.compile(rf"\b(\w+)\s*[={{(]*\s*(?:1u?l*\s*)?{RANK_NUMBER}", re.IGNORECASE)
+_NUMBER_PARTS = ("000000", "0'000", "FFFFFF", "ffffff", "<< 24", "<<24")
+
+
 class Behind:
     """Finds functions that lead to one of some words; helpers and macros of the tree are looked up once."""
 
@@ -76,6 +82,33 @@ class Behind:
         for definition in unit.definitions:
             if definition.value is not None and any(word in definition.value for word in words):
                 yield definition.name
+
+
+class RankNumbers:
+    """Finds functions that use a constant of the tree whose value changes the rank in an address."""
+
+    def __init__(self, graph: CallGraph) -> None:
+        self._graph = graph
+
+    def used(self, function: Function) -> str:
+        """Name of such a constant in the body, "" where there is none."""
+        first, last = function.body
+        named = self._names.keys() & set(function.unit.tokens.texts[first:last])
+        connected = self._graph.project.connected
+        for name in sorted(named):
+            if any(home is function.unit or connected(function.unit, home) for home in self._names[name]):
+                return name
+        return ""
+
+    @cached_property
+    def _names(self) -> dict[str, list[CppFile]]:
+        """Constant or macro -> files that give it such a value."""
+        project = self._graph.project
+        found: dict[str, list[CppFile]] = {}
+        for unit in dict.fromkeys(unit for part in _NUMBER_PARTS for unit in project.with_word(part)):
+            for match in _NAMED_NUMBER.finditer(unit.file.text):
+                found.setdefault(match[1], []).append(unit)
+        return found
 
 
 def _text(function: Function) -> str:

@@ -15,7 +15,7 @@ from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
 from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
-from ptxguard.source.behind import MAPPING, RESIZING, Behind
+from ptxguard.source.behind import MAPPING, RANK_NUMBER, RESIZING, Behind, RankNumbers
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
 from ptxguard.source.constants import Constants
@@ -41,11 +41,8 @@ if TYPE_CHECKING:
     from ptxguard.source.wrappersites import WrapperSites
 
 _COPY_WORD = "cp.async.bulk"
-# What makes an address another CTA's: the rank stands in bits 24 to 31 of a shared::cluster address.
-_MAPPING = re.compile(
-    r"\bmapa\b|map_shared_rank|set_block_rank|<<\s*24\b|\b0x[0']*1(?:'?0){6}u?l*\b|\b0xfe(?:'?f){6}u?l*\b",
-    re.IGNORECASE,
-)
+# What makes an address another CTA's.
+_MAPPING = re.compile(rf"\bmapa\b|map_shared_rank|set_block_rank|{RANK_NUMBER}", re.IGNORECASE)
 # The largest file seen holds 35; a generator that writes more gets an error entry instead of an endless run.
 MAX_COPIES = 1000
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
@@ -95,6 +92,10 @@ class SiteFinder:
     @cached_property
     def _mapping(self) -> Behind:
         return Behind(self.graph, MAPPING)
+
+    @cached_property
+    def _rank_numbers(self) -> RankNumbers:
+        return RankNumbers(self.graph)
 
     @cached_property
     def _reaches(self) -> Reaches:
@@ -346,11 +347,13 @@ class SiteFinder:
                 doubt = f"{unit.file.path} uses {used[0]}, and the address is not followed"
                 return replace(cluster, reason=f"{cluster.reason}; but {doubt}", launches_in_sight=False)
         called = (owner, *kernels) if isinstance(owner, Function) else kernels
-        mapping = next((function for function in called if self._mapping.leads(function)), None)
-        if mapping is None:
-            return cluster
-        reason = f"{cluster.reason}; but {mapping.qualified} calls what maps addresses to other CTAs"
-        return replace(cluster, reason=f"{reason}, and the address is not followed", launches_in_sight=False)
+        for function in called:
+            number = self._rank_numbers.used(function)
+            if number or self._mapping.leads(function):
+                what = f"uses {number}" if number else "calls what maps addresses to other CTAs"
+                doubt = f"{function.qualified} {what}, and the address is not followed"
+                return replace(cluster, reason=f"{cluster.reason}; but {doubt}", launches_in_sight=False)
+        return cluster
 
 
 def _is_suspect(text: str) -> bool:
