@@ -90,6 +90,9 @@ def test_launches_prove_nothing_where_the_code_maps_to_peers(tmp_path):
     [
         "d ^= 0x01000000u",
         "d += 0x0100'0000",
+        "d |= 0x2000000",
+        "d += 16777216",
+        "d = TAB(d)",
         "d |= rank<<24",
         "d &= 0xfeFFFFFFu",
         "d ^= RANK_BIT",
@@ -103,7 +106,9 @@ def test_launches_prove_nothing_where_a_helper_maps_to_peers(tmp_path, change):
         "#pragma once\n"
         "__device__ inline unsigned peer(unsigned a) {\n"
         '  asm("mapa.shared::cluster.u32 %0, %0, 1;" : "+r"(a)); return a;\n}\n'
-        "#define PEER(a) peer(a)\n#define RANK_BIT 0x1000000\nconstexpr unsigned kPeer{1u << 24};\n"
+        "#define PEER(a) peer(a)\n"
+        '__device__ inline unsigned tab(unsigned a) {\n  asm("\\n\\tmapa.shared::cluster.u32 %0, %0, 1;" : "+r"(a)); return a;\n}\n'
+        "#define TAB(a) tab(a)\n#define RANK_BIT 0x1000000\nconstexpr unsigned kPeer{1u << 24};\n"
     )
     text = (
         '#include "kit.cuh"\n'
@@ -124,7 +129,7 @@ def test_launches_prove_what_no_mapping_puts_in_doubt(tmp_path):
     text = HELPER + (
         "__device__ unsigned mapArgs(unsigned a) { return a; }\n"
         "__global__ void k(const void* s, unsigned* table) {\n"
-        "  __shared__ unsigned long long bar; unsigned d = mapArgs(0x10000000u) << 2;\n"
+        "  __shared__ unsigned long long bar; unsigned d = mapArgs(0x100000u + 0x80000000) & 0xffffffffu & 0x00000000 << 2;\n"
         "  load(table[1], s, (unsigned)__cvta_generic_to_shared(&bar));\n"
         "}\nvoid host(const void* s, unsigned* t) { k<<<1, 1>>>(s, t); }\n"
     )

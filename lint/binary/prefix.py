@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ptxguard.binary import elf
+from ptxguard.binary.columns import flags
 from ptxguard.binary.facts import SYSCALL_PREFIX
 from ptxguard.binary.notes import read_toolkit
 
@@ -100,9 +101,10 @@ def glance(unpacked: Unpacked) -> Glance | None:
     """
     front = _Front(unpacked)
     data = front.data
-    if not elf.is_cubin(memoryview(data[: elf.HEADER_BYTES])):
+    head = memoryview(data[: elf.HEADER_BYTES])
+    if not elf.is_cubin(head):
         return None
-    header = elf.decode_header(memoryview(data[: elf.HEADER_BYTES]))
+    header = elf.decode_header(head)
     if not data.startswith(_SECTION_NAMES, elf.HEADER_BYTES) or not header.e_shnum:
         return None
     start = front.find(_SECTION_NAMES, elf.HEADER_BYTES + 1)
@@ -158,17 +160,13 @@ def _count_symbols(front: bytearray, table: int, sections: int) -> tuple[int, in
     strange = _NO_INFO.search(infos)
     count = strange.start() if strange is not None else len(infos)
     last_low, last_high = sections & 0xFF, sections >> 8
-    beyond = _flags(low, bytes(value >= last_low for value in range(256)))
-    beyond &= _flags(high, bytes(value == last_high for value in range(256)))
-    beyond |= _flags(high, bytes(last_high < value < _SHN_LORESERVE >> 8 for value in range(256)))
+    beyond = flags(low, bytes(value >= last_low for value in range(256)))
+    beyond &= flags(high, bytes(value == last_high for value in range(256)))
+    beyond |= flags(high, bytes(last_high < value < _SHN_LORESERVE >> 8 for value in range(256)))
     if beyond:
         # One byte a symbol, the first symbol the lowest.
         count = min(count, (beyond & -beyond).bit_length() - 1 >> 3)
-    defined = _flags(low[:count], _NOT_ZERO_BYTE) | _flags(high[:count], _NOT_ZERO_BYTE)
-    functions = _flags(infos[:count], _FUNCTION) & defined
-    kernels = functions & _flags(others[:count], _ENTRY)
+    defined = flags(low[:count], _NOT_ZERO_BYTE) | flags(high[:count], _NOT_ZERO_BYTE)
+    functions = flags(infos[:count], _FUNCTION) & defined
+    kernels = functions & flags(others[:count], _ENTRY)
     return count, kernels.bit_count(), (functions & ~kernels).bit_count()
-
-
-def _flags(column: bytes, table: bytes) -> int:
-    return int.from_bytes(column.translate(table), "little")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ptxguard.binary.columns import flags
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -73,14 +75,9 @@ def count_costly(code: memoryview) -> tuple[int, int]:
         return 0, 0
     high = whole[1::_INSTRUCTION_BYTES]
     local, resizing = (
-        (_flags(low, is_low) & _flags(high, is_high)).bit_count() for is_low, is_high in _COSTLY_BYTES
+        (flags(low, is_low) & flags(high, is_high)).bit_count() for is_low, is_high in _COSTLY_BYTES
     )
     return local, resizing
-
-
-def _flags(column: bytes, table: bytes) -> int:
-    """One bit for each byte of a column that the table translates to 1."""
-    return int.from_bytes(column.translate(table), "little")
 
 
 def called_slots(code: memoryview, sites: Iterable[int]) -> dict[int, int | None]:

@@ -13,42 +13,44 @@ if TYPE_CHECKING:
     from ptxguard.source.cuda import Function
     from ptxguard.source.guards import CppFile
 
-# `setmaxnreg`, which ptxas ignores in a kernel that calls a driver function for a copy (info C7506), and its
-# names in libraries that stand outside most trees (CUTLASS, CCCL).
-RESIZING = (
-    "setmaxnreg", "warpgroup_reg_alloc", "warpgroup_reg_dealloc", "setmaxnreg_inc", "setmaxnreg_dec",
-)  # fmt: skip
-# What maps an address to another CTA of the cluster: PTX, the built-in function, cooperative groups, CUTLASS.
-MAPPING = ("mapa", "__cluster_map_shared_rank", "map_shared_rank", "set_block_rank")
-
-
-# The rank of a CTA stands in bits 24 to 31 of a shared::cluster address.
-RANK_NUMBER = r"(?:\b0x[0']*1(?:'?0){6}u?l*\b|\b0xfe(?:'?f){6}u?l*\b|<<\s*24\b)"
+# What ptxas ignores in a kernel that calls a driver function for a copy (info C7506), and its names in
+# libraries that stand outside most trees (CUTLASS, CCCL).
+RESIZING = ("setmaxnreg",)
+RESIZING_LIBRARY = ("warpgroup_reg_alloc", "warpgroup_reg_dealloc", "setmaxnreg_inc", "setmaxnreg_dec")
+# What maps an address to another CTA of the cluster: PTX, the built-in and cooperative groups, CUTLASS.
+MAPPING = ("mapa", "map_shared_rank", "set_block_rank")
+# The rank of a CTA (0 to 15) stands from bit 24 on in a shared::cluster address: a value of such bits only, a
+# mask of all others, a shift. Not 0xffffffff and 0x80000000, which lane masks and signs are.
+RANK_NUMBER = (
+    r"(?:\b0x[0']*(?:[1-9a-f]|10|ff)(?:'?0){6}u?l*\b|\b0xf[0-9a-e](?:'?f){6}u?l*\b"
+    r"|\b16777216u?l*\b|<<\s*24\b)"
+)
 _NAMED_NUMBER = re.compile(rf"\b(\w+)\s*[={{(]*\s*(?:1u?l*\s*)?{RANK_NUMBER}", re.IGNORECASE)
-_NUMBER_PARTS = ("000000", "0'000", "FFFFFF", "ffffff", "<< 24", "<<24")
+_NUMBER_PARTS = ("000000", "0'000", "FFFFFF", "ffffff", "16777216", "<< 24", "<<24")
 
 
 class Behind:
-    """Finds functions that lead to one of some words; helpers and macros of the tree are looked up once."""
+    """Finds functions that lead to some words; helpers and macros of the tree are looked up once."""
 
-    def __init__(self, graph: CallGraph, words: tuple[str, ...]) -> None:
-        """Prepare; nothing is looked up yet.
+    def __init__(self, graph: CallGraph, words: tuple[str, ...], library: tuple[str, ...] = ()) -> None:
+        r"""Prepare; nothing is looked up yet.
 
         Args:
             graph: the call graph.
-            words: the first stands for all of them; it is sought in literals too.
+            words: sought in all text, literals included (`\tmapa` holds `mapa`).
+            library: names of functions that lead there and need not be in the tree.
         """
         self._graph = graph
         self._words = words
-        self._written = re.compile(rf"\b{words[0]}\b").search
+        self._library = library
 
     def leads(self, function: Function) -> bool:
         """Whether the function, or a helper or macro that it names, uses one of the words."""
-        if self._written(_text(function)):
+        if self._written(function):
             return True
         first, last = function.body
         named = set(function.unit.tokens.texts[first:last])
-        if not named.isdisjoint(self._words):
+        if not named.isdisjoint(self._library):
             return True
         return any(
             home is function.unit or self._graph.project.connected(function.unit, home)
@@ -56,13 +58,17 @@ class Behind:
             for home in self._names[name]
         )
 
+    def _written(self, function: Function) -> bool:
+        text = _text(function)
+        return any(word in text for word in self._words)
+
     @cached_property
     def _names(self) -> dict[str, list[CppFile]]:
         """Function or macro that leads to one of the words -> files that define it so."""
         found: dict[str, list[CppFile]] = {}
         project = self._graph.project
         for unit in dict.fromkeys(unit for word in self._words for unit in project.with_word(word)):
-            words = set(self._words)
+            words = {*self._words, *self._library}
             # A helper of a helper, or a macro that calls one, in the same file.
             for _ in range(3):
                 more = {name for name in self._leading(unit, words) if name not in words}
@@ -77,7 +83,7 @@ class Behind:
         for function in self._graph.structure(unit).functions:
             first, last = function.body
             texts = unit.tokens.texts[first:last]
-            if not function.is_kernel and (self._words[0] in _text(function) or not words.isdisjoint(texts)):
+            if not function.is_kernel and (self._written(function) or not words.isdisjoint(texts)):
                 yield function.name
         for definition in unit.definitions:
             if definition.value is not None and any(word in definition.value for word in words):

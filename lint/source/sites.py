@@ -15,7 +15,7 @@ from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
 from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
-from ptxguard.source.behind import MAPPING, RANK_NUMBER, RESIZING, Behind, RankNumbers
+from ptxguard.source.behind import MAPPING, RANK_NUMBER, RESIZING, RESIZING_LIBRARY, Behind, RankNumbers
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
 from ptxguard.source.constants import Constants
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _COPY_WORD = "cp.async.bulk"
 # What makes an address another CTA's.
-_MAPPING = re.compile(rf"\bmapa\b|map_shared_rank|set_block_rank|{RANK_NUMBER}", re.IGNORECASE)
+_MAPPING = re.compile(rf"(?-i:{'|'.join(MAPPING)})|{RANK_NUMBER}", re.IGNORECASE)
 # The largest file seen holds 35; a generator that writes more gets an error entry instead of an endless run.
 MAX_COPIES = 1000
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
@@ -87,7 +87,7 @@ class SiteFinder:
 
     @cached_property
     def _resizing(self) -> Behind:
-        return Behind(self.graph, RESIZING)
+        return Behind(self.graph, RESIZING, RESIZING_LIBRARY)
 
     @cached_property
     def _mapping(self) -> Behind:
