@@ -126,14 +126,22 @@ def test_launches_prove_nothing_where_a_helper_maps_to_peers(tmp_path, change):
 
 
 def test_launches_prove_what_no_mapping_puts_in_doubt(tmp_path):
-    text = HELPER + (
-        "__device__ unsigned mapArgs(unsigned a) { return a; }\n"
-        "__global__ void k(const void* s, unsigned* table) {\n"
-        "  __shared__ unsigned long long bar; unsigned d = mapArgs(0x100000u + 0x80000000) & 0xffffffffu & 0x00000000 << 2;\n"
-        "  load(table[1], s, (unsigned)__cvta_generic_to_shared(&bar));\n"
-        "}\nvoid host(const void* s, unsigned* t) { k<<<1, 1>>>(s, t); }\n"
+    kit = (
+        "#pragma once\ninline unsigned pack(unsigned d, unsigned table) {\n"
+        "  unsigned s = 0x1000000; return 1 << 24 | d << 24 | table + s;\n}\n"
     )
-    assert look(tmp_path, {"main.cu": text}).only.cluster.launches_in_sight
+    text = (
+        '#include "kit.cuh"\n'
+        + HELPER
+        + (
+            "__device__ unsigned mapArgs(unsigned a) { return a; }\n"
+            "__global__ void k(const void* s, unsigned* table) {\n"
+            "  __shared__ unsigned long long bar; unsigned d = mapArgs(0x100000u + 0x80000000) & 0xffffffffu & 0x00000000 << 2;\n"
+            "  load(table[1], s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+            "}\nvoid host(const void* s, unsigned* t) { k<<<1, 1>>>(s, t); }\n"
+        )
+    )
+    assert look(tmp_path, {"main.cu": text, "kit.cuh": kit}).only.cluster.launches_in_sight
 
 
 def test_a_functor_made_and_called_in_place(tmp_path):

@@ -25,7 +25,12 @@ RANK_NUMBER = (
     r"(?:\b0x[0']*(?:[1-9a-f]|10|ff)(?:'?0){6}u?l*\b|\b0xf[0-9a-e](?:'?f){6}u?l*\b"
     r"|\b16777216u?l*\b|<<\s*24\b)"
 )
-_NAMED_NUMBER = re.compile(rf"\b(\w+)\s*[={{(]*\s*(?:1u?l*\s*)?{RANK_NUMBER}", re.IGNORECASE)
+# A macro or a constant of such a value; a variable that is shifted somewhere is none.
+_NAMED_NUMBER = re.compile(
+    r"(?:#[ \t]*define[ \t]+|\bconst(?:expr)?\b[^;(){}=\n]*?\b)([a-z_]\w*)(?:[ \t]+|\s*[={]\s*)[({]*\s*"
+    rf"(?:1u?l*\s*)?{RANK_NUMBER}",
+    re.IGNORECASE,
+)
 _NUMBER_PARTS = ("000000", "0'000", "FFFFFF", "ffffff", "16777216", "<< 24", "<<24")
 
 
