@@ -99,6 +99,10 @@ def test_launches_prove_nothing_where_the_code_maps_to_peers(tmp_path):
         "d += rank * kPeer",
         "d = peer(d)",
         "d = PEER(d)",
+        "d = FLIP(d)",
+        "d = other_rank(d)",
+        "Far f{d}; f.move(); d = f.a",
+        "d = Across{}(d)",
     ],
 )
 def test_launches_prove_nothing_where_a_helper_maps_to_peers(tmp_path, change):
@@ -109,6 +113,10 @@ def test_launches_prove_nothing_where_a_helper_maps_to_peers(tmp_path, change):
         "#define PEER(a) peer(a)\n"
         '__device__ inline unsigned tab(unsigned a) {\n  asm("\\n\\tmapa.shared::cluster.u32 %0, %0, 1;" : "+r"(a)); return a;\n}\n'
         "#define TAB(a) tab(a)\n#define RANK_BIT 0x1000000\nconstexpr unsigned kPeer{1u << 24};\n"
+        "#define FLIP(a) ((a) ^ (1u << 24))\n"
+        "__device__ inline unsigned other_rank(unsigned a) { return a ^ 0x1000000u; }\n"
+        "struct Far { unsigned a; __device__ void move() { a |= 1u << 24; } };\n"
+        "struct Across { __device__ unsigned operator()(unsigned a) const { return a + (1u << 24); } };\n"
     )
     text = (
         '#include "kit.cuh"\n'
@@ -158,6 +166,45 @@ def test_a_functor_made_and_called_in_place(tmp_path):
         "local",
         "local",
     )
+
+
+@pytest.mark.parametrize(
+    ("macro", "call", "kernels"),
+    [
+        ("do { Load f; f(d, s, b); } while (0)", "LOAD(d, s, b);", ["k"]),
+        ("{ auto f = Load{}; f(d, s, b); }", "LOAD(d, s, b)", ["k"]),
+        ("Load f", "LOAD(d, s, b); f(d, s, b);", []),  # the object is the caller's: not followed
+    ],
+)
+def test_a_functor_made_in_a_macro(tmp_path, macro, call, kernels):
+    text = (
+        "struct Load {\n __device__ void operator()(unsigned d, const void* s, unsigned b) const {\n"
+        + COPY
+        + "}\n};\n"
+        f"#define LOAD(d, s, b) {macro}\n"
+        f"__global__ void k(const void* s, unsigned d, unsigned b) {{ {call} }}\n"
+        "void host(const void* s) { k<<<1, 1>>>(s, 0, 0); }\n"
+    )
+    site = look(tmp_path, {"main.cu": text}).only
+    assert [place.name for place in site.kernels] == kernels
+    assert site.cluster.verdict == ("one" if kernels else "undecided")
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "verdict"),
+    [
+        ("defined(FAST)", "!defined(FAST)", "excluded"),
+        ("!defined(FAST)", "defined(FAST)", "excluded"),
+        ("defined(FAST)", "!FAST", "unknown"),  # -DFAST=0
+        ("defined(FAST)", "!defined(WIDE)", "unknown"),
+        ("defined(FAST) || defined(WIDE)", "!(defined(WIDE) || defined(FAST))", "excluded"),
+        ("FAST >= 3", "FAST < 5", "unknown"),
+    ],
+)
+def test_two_guards_on_a_macro_that_nobody_defines(tmp_path, outer, inner, verdict):
+    copy = "__device__ void load(unsigned d, const void* s, unsigned b) {\n" + COPY + "}\n"
+    site = look(tmp_path, {"main.cu": f"#if {outer}\n#if {inner}\n{copy}#endif\n#endif\n"}).only
+    assert set(site.targets.values()) == {verdict}
 
 
 @pytest.mark.parametrize(

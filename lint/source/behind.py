@@ -25,10 +25,10 @@ RANK_NUMBER = (
     r"(?:\b0x[0']*(?:[1-9a-f]|10|ff)(?:'?0){6}u?l*\b|\b0xf[0-9a-e](?:'?f){6}u?l*\b"
     r"|\b16777216u?l*\b|<<\s*24\b)"
 )
-# A macro or a constant of such a value; a variable that is shifted somewhere is none.
-_NAMED_NUMBER = re.compile(
-    r"(?:#[ \t]*define[ \t]+|\bconst(?:expr)?\b[^;(){}=\n]*?\b)([a-z_]\w*)(?:[ \t]+|\s*[={]\s*)[({]*\s*"
-    rf"(?:1u?l*\s*)?{RANK_NUMBER}",
+_RANK_NUMBER = re.compile(RANK_NUMBER, re.IGNORECASE)
+# A constant of such a value; a variable that is shifted somewhere is none.
+_CONSTANT = re.compile(
+    r"\bconst(?:expr)?\b[^;(){}=\n]*?\b([a-z_]\w*)\s*[={]\s*[({]*\s*(?:1u?l*\s*)?" + RANK_NUMBER,
     re.IGNORECASE,
 )
 _NUMBER_PARTS = ("000000", "0'000", "FFFFFF", "ffffff", "16777216", "<< 24", "<<24")
@@ -37,89 +37,76 @@ _NUMBER_PARTS = ("000000", "0'000", "FFFFFF", "ffffff", "16777216", "<< 24", "<<
 class Behind:
     """Finds functions that lead to some words; helpers and macros of the tree are looked up once."""
 
-    def __init__(self, graph: CallGraph, words: tuple[str, ...], library: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, graph: CallGraph, words: tuple[str, ...], library: tuple[str, ...] = (), *, ranks: bool = False
+    ) -> None:
         r"""Prepare; nothing is looked up yet.
 
         Args:
             graph: the call graph.
             words: sought in all text, literals included (`\tmapa` holds `mapa`).
             library: names of functions that lead there and need not be in the tree.
+            ranks: numbers that change the rank in an address lead there too.
         """
         self._graph = graph
         self._words = words
         self._library = library
+        self._ranks = ranks
 
-    def leads(self, function: Function) -> bool:
-        """Whether the function, or a helper or macro that it names, uses one of the words."""
-        if self._written(function):
-            return True
+    def leads(self, function: Function) -> str:
+        """What in the function leads to one of the words: a name or the word itself; "" for nothing."""
+        written = self._written(_text(function))
+        if written:
+            return written
         first, last = function.body
         named = set(function.unit.tokens.texts[first:last])
-        if not named.isdisjoint(self._library):
-            return True
-        return any(
-            home is function.unit or self._graph.project.connected(function.unit, home)
-            for name in named & self._names.keys()
-            for home in self._names[name]
-        )
+        for name in self._library:
+            if name in named:
+                return name
+        connected = self._graph.project.connected
+        for name in sorted(named & self._names.keys()):
+            if any(home is function.unit or connected(function.unit, home) for home in self._names[name]):
+                return name
+        return ""
 
-    def _written(self, function: Function) -> bool:
-        text = _text(function)
-        return any(word in text for word in self._words)
+    def _written(self, text: str) -> str:
+        number = _RANK_NUMBER.search(text) if self._ranks else None
+        return number[0] if number else next((word for word in self._words if word in text), "")
 
     @cached_property
     def _names(self) -> dict[str, list[CppFile]]:
-        """Function or macro that leads to one of the words -> files that define it so."""
+        """Function, macro or constant that leads to one of the words -> files that define it so."""
         found: dict[str, list[CppFile]] = {}
         project = self._graph.project
-        for unit in dict.fromkeys(unit for word in self._words for unit in project.with_word(word)):
+        sought = (*self._words, *(_NUMBER_PARTS if self._ranks else ()))
+        for unit in dict.fromkeys(unit for word in sought for unit in project.with_word(word)):
             words = {*self._words, *self._library}
+            if self._ranks:
+                words.update(match[1] for match in _CONSTANT.finditer(unit.file.text))
+            names = words.difference(self._words, self._library)
             # A helper of a helper, or a macro that calls one, in the same file.
             for _ in range(3):
                 more = {name for name in self._leading(unit, words) if name not in words}
                 if not more:
                     break
                 words |= more
-                for name in more:
-                    found.setdefault(name, []).append(unit)
+                names |= more
+            for name in names:
+                found.setdefault(name, []).append(unit)
         return found
 
     def _leading(self, unit: CppFile, words: set[str]) -> Iterator[str]:
         for function in self._graph.structure(unit).functions:
             first, last = function.body
             texts = unit.tokens.texts[first:last]
-            if not function.is_kernel and (self._written(function) or not words.isdisjoint(texts)):
-                yield function.name
+            if not function.is_kernel and (self._written(_text(function)) or not words.isdisjoint(texts)):
+                # A functor or a conversion is used by the name of its class.
+                member = function.scope and function.name.startswith(("operator()", "operator "))
+                yield function.scope[-1] if member else function.name
         for definition in unit.definitions:
-            if definition.value is not None and any(word in definition.value for word in words):
+            value = definition.value
+            if value is not None and (self._written(value) or any(word in value for word in words)):
                 yield definition.name
-
-
-class RankNumbers:
-    """Finds functions that use a constant of the tree whose value changes the rank in an address."""
-
-    def __init__(self, graph: CallGraph) -> None:
-        self._graph = graph
-
-    def used(self, function: Function) -> str:
-        """Name of such a constant in the body, "" where there is none."""
-        first, last = function.body
-        named = self._names.keys() & set(function.unit.tokens.texts[first:last])
-        connected = self._graph.project.connected
-        for name in sorted(named):
-            if any(home is function.unit or connected(function.unit, home) for home in self._names[name]):
-                return name
-        return ""
-
-    @cached_property
-    def _names(self) -> dict[str, list[CppFile]]:
-        """Constant or macro -> files that give it such a value."""
-        project = self._graph.project
-        found: dict[str, list[CppFile]] = {}
-        for unit in dict.fromkeys(unit for part in _NUMBER_PARTS for unit in project.with_word(part)):
-            for match in _NAMED_NUMBER.finditer(unit.file.text):
-                found.setdefault(match[1], []).append(unit)
-        return found
 
 
 def _text(function: Function) -> str:

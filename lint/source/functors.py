@@ -9,6 +9,7 @@ from ptxguard.source.tokens import IDENT
 from ptxguard.source.uses import read_use
 
 if TYPE_CHECKING:
+    from ptxguard.source.tokens import Tokens
     from ptxguard.source.uses import Owner, Use
 
 
@@ -18,9 +19,15 @@ def object_uses(use: Use) -> list[Use] | None:
     None where the mention declares none: what happens to the object is then not known.
     """
     variable = _declared(use)
-    if variable is None or not isinstance(use.owner, Function):
+    if variable is None or use.owner is None:
         return None
-    tokens, (first, last) = use.tokens, use.owner.body
+    tokens = use.tokens
+    if isinstance(use.owner, Function):
+        first, last = use.owner.body
+    elif _depth(tokens, variable):
+        first, last = 0, len(tokens)
+    else:
+        return None  # the macro declares the object for the code around it
     found = []
     for index in tokens.positions.get(tokens.texts[variable], ()):
         if index != variable and first <= index < last:
@@ -28,6 +35,12 @@ def object_uses(use: Use) -> list[Use] | None:
             if other is not None and tokens.texts[index - 1] not in (".", "->", "::"):
                 found.append(other)
     return found
+
+
+def _depth(tokens: Tokens, index: int) -> int:
+    """Braces of a macro body that are open at a token: none means that the code is that of its user."""
+    before = tokens.texts[:index]
+    return before.count("{") - before.count("}")
 
 
 def makes_object(use: Use, operator: Owner) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from ptxguard import forms
 from ptxguard.arch import Target
 from ptxguard.finding import Evidence
+from ptxguard.source.macros import UNKNOWN_VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +27,8 @@ TOOLKITS = (
     (11, 8), (12, 0), (12, 1), (12, 2), (12, 3), (12, 4), (12, 5), (12, 6), (12, 8), (12, 9),
     (13, 0), (13, 1), (13, 2), (13, 3), (13, 4), (13, 5),
 )  # fmt: skip
+# Macros that nobody defines which are tried together; each doubles the work.
+_MAX_TRIED = 3
 _FIRST_WITH_SM12X = (12, 8)
 # Virtual architectures whose PTX later cards take, among those that have bulk copies (PTX ISA, ".target").
 _PTX_FOR_LATER = (Target(90), Target(100))
@@ -90,7 +94,7 @@ class GuardVerdicts:
                 if value.truth:
                     verdict = "compiled"
                     break
-                if value.truth is None or value.assumed:
+                if self._may_hold(value, target, world.toolkit, conditions):
                     verdict = "unknown"
             if verdict == "unknown" and self._holds_in_a_build(target, conditions):
                 verdict = "compiled"
@@ -101,12 +105,13 @@ class GuardVerdicts:
         """Virtual arch -> compiled or unknown, for those of older targets whose PTX can hold a place."""
         found = {}
         for target in _PTX_FOR_LATER:
-            values = [
-                self.project.world(target, version).all_hold(conditions) for version in self.toolkits(target)
-            ]
-            if any(value.truth for value in values):
+            values = {
+                version: self.project.world(target, version).all_hold(conditions)
+                for version in self.toolkits(target)
+            }
+            if any(value.truth for value in values.values()):
                 found[f"compute_{target.number}"] = "compiled"
-            elif any(value.truth is None or value.assumed for value in values):
+            elif any(self._may_hold(values[version], target, version, conditions) for version in values):
                 found[f"compute_{target.number}"] = "unknown"
         return found
 
@@ -114,6 +119,26 @@ class GuardVerdicts:
         """Whether any supported toolkit compiles a place for a target, one of those asked for or not."""
         worlds = (self.project.world(target, toolkit) for toolkit in self.toolkits(target))
         return any(world.all_hold(conditions).truth for world in worlds)
+
+    def _may_hold(
+        self, value: Value, target: Target, toolkit: tuple[int, int], conditions: Sequence[Condition]
+    ) -> bool:
+        """Whether guards that do not hold may do so where macros are defined that nobody defines.
+
+        `defined(NAME)` around `!defined(NAME)` holds in no build, whatever NAME is.
+        """
+        if value.truth is None or not value.assumed:
+            return value.truth is None
+        names = sorted(value.assumed)
+        if len(names) > _MAX_TRIED:
+            return True
+        for count in range(1, len(names) + 1):
+            for chosen in combinations(names, count):
+                defined: dict[str, str | None] = dict.fromkeys(chosen, UNKNOWN_VALUE)
+                tried = self.project.world(target, toolkit, defined).all_hold(conditions)
+                if tried.truth is not False or not value.assumed.issuperset(tried.assumed):
+                    return True
+        return False
 
     def _holds_in_a_build(self, target: Target, conditions: Sequence[Condition]) -> bool:
         """Whether guards hold with those macros that the project's own build files define by `-D`."""

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from ptxguard.source.guards import CppFile, Definition, Guard, MacrosAt, World
 
-_DEPTH = 24
+# Stands for the value of a macro that is defined, nobody knows as what.
+UNKNOWN_VALUE = "?"
 
 # Macros of other compilers and runtimes: certainly absent where nvcc compiles device code.
 _ABSENT = frozenset(
@@ -174,7 +175,7 @@ def _builtin(name: str, world: World) -> int | str | bool | None:
         return "1" if text is None else text
     if name in _PRESENT:
         value = _PRESENT[name]
-        return "?" if value is None else value
+        return UNKNOWN_VALUE if value is None else value
     versions = toolkit_macros(world.toolkit)
     if name in versions:
         return versions[name]
@@ -183,13 +184,13 @@ def _builtin(name: str, world: World) -> int | str | bool | None:
         if name in macros:
             return macros[name]
     if name.startswith(("__CUDA_ARCH_", "__CUDA_ARCH__")):
-        return "?" if name == "__CUDA_ARCH_LIST__" else False
+        return UNKNOWN_VALUE if name == "__CUDA_ARCH_LIST__" else False
     return False if name in _ABSENT else None
 
 
 def _number(known: int | str, place: MacrosAt) -> Value:
     if isinstance(known, str):
-        if known == "?":
+        if known == UNKNOWN_VALUE:
             return UNKNOWN
         return evaluate(known, place) if known.strip() else UNKNOWN
     return Value(int(known))

@@ -15,7 +15,7 @@ from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
 from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
-from ptxguard.source.behind import MAPPING, RANK_NUMBER, RESIZING, RESIZING_LIBRARY, Behind, RankNumbers
+from ptxguard.source.behind import MAPPING, RANK_NUMBER, RESIZING, RESIZING_LIBRARY, Behind
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
 from ptxguard.source.constants import Constants
@@ -91,11 +91,7 @@ class SiteFinder:
 
     @cached_property
     def _mapping(self) -> Behind:
-        return Behind(self.graph, MAPPING)
-
-    @cached_property
-    def _rank_numbers(self) -> RankNumbers:
-        return RankNumbers(self.graph)
+        return Behind(self.graph, MAPPING, ranks=True)
 
     @cached_property
     def _reaches(self) -> Reaches:
@@ -348,10 +344,12 @@ class SiteFinder:
                 return replace(cluster, reason=f"{cluster.reason}; but {doubt}", launches_in_sight=False)
         called = (owner, *kernels) if isinstance(owner, Function) else kernels
         for function in called:
-            number = self._rank_numbers.used(function)
-            if number or self._mapping.leads(function):
-                what = f"uses {number}" if number else "calls what maps addresses to other CTAs"
-                doubt = f"{function.qualified} {what}, and the address is not followed"
+            used_there = self._mapping.leads(function)
+            if used_there:
+                doubt = (
+                    f"{function.qualified} uses {used_there}, which can map addresses to other CTAs, and the "
+                    "address is not followed"
+                )
                 return replace(cluster, reason=f"{cluster.reason}; but {doubt}", launches_in_sight=False)
         return cluster
 
