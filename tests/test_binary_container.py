@@ -46,15 +46,15 @@ def zstd(data):
     return zstandard.compress(data)
 
 
-def portable_executable(section, size=None):
-    """The least that counts as a PE file with one section `.nv_fatb`."""
+def portable_executable(section, size=None, name=b".nv_fatb", flags=0x40000040):
+    """The least that counts as a PE file with one section, by default `.nv_fatb`."""
     head = bytearray(0x200)
     head[:2] = b"MZ"
     struct.pack_into("<I", head, 0x3C, 0x80)
     head[0x80:0x84] = b"PE\0\0"
     struct.pack_into("<HHIIIHH", head, 0x84, 0x8664, 1, 0, 0, 0, 0, 0)
     struct.pack_into(
-        "<8sIIII", head, 0x98, b".nv_fatb", size or len(section), 0x1000, size or len(section), 0x200
+        "<8sIIII12xI", head, 0x98, name, size or len(section), 0x1000, size or len(section), 0x200, flags
     )
     return bytes(head) + section
 
@@ -150,6 +150,39 @@ def test_a_bare_image_whose_sections_stand_behind_its_table(tmp_path, streamed):
     found = inventory(str(path))
     assert errors_of(found) == []
     assert [(i.offset, i.kernel_count) for a in found.artifacts for i in a.images] == [(400, 8)]
+
+
+# A header that an instruction carries (`movabs $0x1000 01ba55ed50, %rax`), and what the code goes on with.
+OPERAND = struct.pack("<IHH", 0xBA55ED50, 1, 16) + bytes.fromhex("49c78424b002000000000000") * 8
+CODE_BYTES = 0x4C
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_compiler_that_writes_fatbins_holds_none_in_its_code(tmp_path, streamed):
+    # The engines of libcudnn carry a whole compiler; its code builds container headers.
+    data = bytearray(OBJECT)
+    data[CODE_BYTES : CODE_BYTES + len(OPERAND)] = OPERAND
+    path = tmp_path / ("lib.whl" if streamed else "lib.so")
+    path.write_bytes(zipped({"lib.so": bytes(data)}) if streamed else data)
+    found = inventory(str(path))
+    assert errors_of(found) == []
+    assert [image.kernel_count for a in found.artifacts for image in a.images if image.kernel_count]
+
+
+@pytest.mark.parametrize(("flags", "errors"), [(0x60000020, 0), (0x40000040, 1)])
+def test_code_of_windows_is_told_from_data(tmp_path, flags, errors):
+    (tmp_path / "lib.dll").write_bytes(portable_executable(OPERAND, name=b".any", flags=flags))
+    assert len(inventory(str(tmp_path / "lib.dll")).errors) == errors
+
+
+@pytest.mark.parametrize("name", ["lib.bin", "lib.so"])
+def test_the_same_header_outside_of_code_is_named(tmp_path, name):
+    data = bytearray(OBJECT)
+    if name == "lib.so":  # behind the code, in a section of data
+        data[0x2C6F : 0x2C6F + 26] = OPERAND[:26]
+    path = tmp_path / name
+    path.write_bytes(data if name == "lib.so" else b"any bytes" * 9 + OPERAND)
+    assert "fatbin entry claims" in " ".join(errors_of(inventory(str(path))))
 
 
 def test_a_missing_file_is_an_error(tmp_path):

@@ -1,4 +1,4 @@
-"""Finds the sections of a host file (ELF, PE) that hold device code, to prove that all of them was walked."""
+"""Finds the sections of a host file (ELF, PE) that hold device code, to prove that all of it was walked."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ _PE_SECTIONS = frozenset({b".nv_fatb", b"__nv_rel"})
 _ELF_HEADER_BYTES = 64
 _SECTION_BYTES = 64
 _SHT_NOBITS = 8
+# Flags of sections that hold instructions: SHF_EXECINSTR, IMAGE_SCN_MEM_EXECUTE.
+_ELF_CODE = 0x4
+_PE_CODE = 0x20000000
 _EM_CUDA = 190
 _MAX_TABLE_BYTES = 8 << 20
 # Section names stand before the section table; this much of it is looked at.
@@ -27,12 +30,13 @@ _PADDING_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceSection:
-    """A section that fatbin containers fill; offsets count from the start of the file."""
+class HostSection:
+    """A section that fatbin containers fill, or one of instructions; offsets count from the file's start."""
 
     name: str
     offset: int
     size: int
+    code: bool
 
 
 class HostFile:
@@ -40,7 +44,7 @@ class HostFile:
 
     def __init__(self, cursor: Cursor) -> None:
         head = cursor.peek(_PE_HEAD_BYTES)
-        self._sections: list[DeviceSection] = []
+        self._sections: list[HostSection] = []
         self._table: tuple[int, int, int] | None = None
         if len(head) >= _ELF_HEADER_BYTES and bytes(head[:6]) == b"\x7fELF\x02\x01":
             self._expect_elf(head, cursor)
@@ -59,28 +63,38 @@ class HostFile:
         cursor.keep(start, table_at + size - start)
         self._table = (start, table_at, names)
 
-    def uncovered(self, kept: bytes, walked: list[tuple[int, int]], end: int) -> list[BinaryError]:
-        """What of the device sections was not walked.
+    def unproven(
+        self, kept: bytes, walked: list[tuple[int, int]], doubted: list[tuple[int, BinaryError]], end: int
+    ) -> list[BinaryError]:
+        """What of the device sections was not walked, and what else may have been a container.
 
         Args:
             kept: what the cursor kept.
             walked: (start, end) of each container, in order.
+            doubted: places of bytes that begin like a container and do not go on like one, with the reason.
+                Inside instructions they are an operand (the compiler inside libcudnn writes fatbins).
             end: size of the file.
         """
         sections = self._sections
         if self._table is not None:
             start, table_at, names = self._table
             if len(kept) < table_at - start or (len(kept) - (table_at - start)) < _SECTION_BYTES:
-                return [
+                return [error for _, error in doubted] + [
                     BinaryError(
                         f"ELF file ends before its section table at {table_at:#x}; it is cut off", offset=end
                     )
                 ]
             sections = _elf_sections(kept, table_at - start, names, start)
-        return [error for section in sections for error in _gaps(section, walked, end)]
+        code = [section for section in sections if section.code]
+        device = [section for section in sections if not section.code]
+        return [
+            error
+            for place, error in doubted
+            if not any(section.offset <= place < section.offset + section.size for section in code)
+        ] + [error for section in device for error in _gaps(section, walked, end)]
 
 
-def _elf_sections(kept: bytes, table: int, names_index: int, start: int) -> list[DeviceSection]:
+def _elf_sections(kept: bytes, table: int, names_index: int, start: int) -> list[HostSection]:
     found = []
     rows = [
         struct.unpack_from("<IIQQQQ", kept, at)
@@ -89,15 +103,16 @@ def _elf_sections(kept: bytes, table: int, names_index: int, start: int) -> list
     if names_index >= len(rows):
         return []
     names_at = rows[names_index][4] - start
-    for name, kind, _, _, offset, size in rows:
+    for name, kind, flags, _, offset, size in rows:
         at = names_at + name
         text = kept[at : kept.find(b"\0", at)].decode("ascii", "replace") if 0 <= at < len(kept) else ""
-        if text in _ELF_SECTIONS and kind != _SHT_NOBITS and size:
-            found.append(DeviceSection(text, offset, size))
+        code = bool(flags & _ELF_CODE) and text not in _ELF_SECTIONS
+        if (code or text in _ELF_SECTIONS) and kind != _SHT_NOBITS and size:
+            found.append(HostSection(text, offset, size, code))
     return found
 
 
-def _pe_sections(head: memoryview) -> list[DeviceSection]:
+def _pe_sections(head: memoryview) -> list[HostSection]:
     at = struct.unpack_from("<I", head, 0x3C)[0] if len(head) >= 0x40 else len(head)
     if bytes(head[at : at + 4]) != b"PE\0\0" or at + 24 > len(head):
         return []
@@ -106,12 +121,14 @@ def _pe_sections(head: memoryview) -> list[DeviceSection]:
     for row in range(at + 24 + optional, min(at + 24 + optional + 40 * count, len(head) - 39), 40):
         name = bytes(head[row : row + 8])
         virtual_size, _, raw_size, offset = struct.unpack_from("<IIII", head, row + 8)
-        if name in _PE_SECTIONS:
-            found.append(DeviceSection(name.decode(), offset, min(virtual_size or raw_size, raw_size)))
+        code = bool(struct.unpack_from("<I", head, row + 36)[0] & _PE_CODE) and name not in _PE_SECTIONS
+        if code or name in _PE_SECTIONS:
+            size = min(virtual_size or raw_size, raw_size)
+            found.append(HostSection(name.decode("ascii", "replace"), offset, size, code))
     return found
 
 
-def _gaps(section: DeviceSection, walked: list[tuple[int, int]], end: int) -> list[BinaryError]:
+def _gaps(section: HostSection, walked: list[tuple[int, int]], end: int) -> list[BinaryError]:
     stop = section.offset + section.size
     if stop > end:
         return [

@@ -110,6 +110,8 @@ class _BlobReader:
         # Places of images that are being read elsewhere, with the call that waits for them.
         self.pending: list[tuple[int, Callable[[], list[Image | BinaryError]]]] = []
         self.walked: list[tuple[int, int]] = []
+        # Places that begin like a container and do not go on like one: perhaps an instruction's operand.
+        self.doubted: list[tuple[int, BinaryError]] = []
         self.failed = False
 
     def read(self) -> Artifact | None:
@@ -121,7 +123,7 @@ class _BlobReader:
             else:
                 self._walk()
                 self._gather()
-            for error in host.uncovered(self.cursor.kept(), self.walked, self.cursor.position):
+            for error in host.unproven(self.cursor.kept(), self.walked, self.doubted, self.cursor.position):
                 self._fail(error)
             name = (self.blob.member or self.blob.path).lower()
             if not self.images and not self.failed and name.endswith(_DEVICE_SUFFIXES):
@@ -149,7 +151,6 @@ class _BlobReader:
             head = cursor.peek(elf.HEADER_BYTES)
             if fatbin.is_container(head):
                 self._container()
-                self.walked.append((start, cursor.position))
             elif elf.is_cubin(head):
                 self._bare_cubin()
             if cursor.position == start:
@@ -157,7 +158,7 @@ class _BlobReader:
 
     def _container(self) -> None:
         found: list[tuple[fatbin.FatbinEntry, memoryview]] = []
-        held = 0
+        held, start = 0, self.cursor.position
         try:
             for entry, payload in fatbin.walk_container(self.cursor, len(self.walked)):
                 found.append((entry, payload))
@@ -166,8 +167,12 @@ class _BlobReader:
                     self._begin(found)
                     found, held = [], 0
         except BinaryError as error:
+            if self.cursor.position - start <= fatbin.CONTAINER_BYTES:
+                self.doubted.append((start, error))
+                return
             self._fail(error)
         self._begin(found)
+        self.walked.append((start, self.cursor.position))
         if self.wish.digest:
             self.cursor.start_digest()
 
