@@ -136,7 +136,7 @@ def reach_finding(reach: Reach, gpus: Sequence[Gpu]) -> Finding:
         rule,
         severity,
         message,
-        about=f"{reach.symbol} {' '.join(sorted(reach.targets))} {'never' if never else ''}",
+        about=_about(reach),
         names=names,
         syscall=reach.symbol,
         targets=reach.targets,
@@ -150,6 +150,19 @@ def reach_finding(reach: Reach, gpus: Sequence[Gpu]) -> Finding:
         },
         evidence=tuple(_reach_evidence(reach)),
     )
+
+
+def is_of(finding: Finding, reach: Reach) -> bool:
+    """Whether a finding is the one about these kernels."""
+    return finding.path == reach.artifact.path and finding.subject == _subject(reach.artifact, _about(reach))
+
+
+def _about(reach: Reach) -> str:
+    return f"{reach.symbol} {' '.join(sorted(reach.targets))} {'never' if reach.never_runs else ''}"
+
+
+def _subject(artifact: Artifact, about: str) -> str:
+    return f"{artifact.member or ''} {about}"
 
 
 def _speed(reach: Reach) -> dict[str, Any]:
@@ -326,5 +339,5 @@ def _finding(
         cost=cost,
         performance=performance or {},
         evidence=evidence,
-        subject=f"{artifact.member or ''} {about}",
+        subject=_subject(artifact, about),
     )

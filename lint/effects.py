@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 # registers, because the call follows the ABI.
 SYSCALL_REGISTERS = 24
 
+# Stands for the name where the form of a copy is not known, as that of an atom of an unknown CUTLASS.
+UNKNOWN_FUNCTION = "a driver function of unknown name"
+
 
 def syscall_of(site: CopySite) -> str:
     """Full symbol of the driver function; for a form that has none the sentence says so instead of a name."""
-    return syscall_name(site.copy) or "a driver function of unknown name"
+    return syscall_name(site.copy) or UNKNOWN_FUNCTION
 
 
 def price_copy(site: CopySite, targets: Sequence[str], gpus: Sequence[Gpu]) -> tuple[Cost, ...]:

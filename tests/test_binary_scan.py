@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+import zipfile
 
 import pytest
 
@@ -95,6 +97,18 @@ def test_the_price_is_a_maximum_over_the_forms(run):
     }
     _, text, _ = run("--gpu", "RTX 5090", CUBIN)
     assert "RTX 5090: 3,382 MiB expected" in text
+
+
+def test_members_with_the_same_kernels_are_counted_apart(run, tmp_path):
+    wheel = tmp_path / "pkg-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("a.so", "b.so"):
+            archive.write(CUBIN, name)
+    _, text, _ = run("--gpu", "RTX 5090", wheel)
+    counts = re.findall(r"^ +(\d+) x (copies_\w+)", text, re.MULTILINE)
+    alone = re.findall(r"^ +(\d+) x (copies_\w+)", run("--gpu", "RTX 5090", CUBIN)[1], re.MULTILINE)
+    assert alone
+    assert counts == alone * 2
 
 
 def test_recursion_and_pointers_are_notes(run):

@@ -249,7 +249,7 @@ class _Reader:
         if self.cubin.sm // _SM_FAMILY in {number // _SM_FAMILY for number in written_for}:
             return ""
         numbers = ", ".join(f"sm_{number}" for number in sorted(written_for))
-        return f"written for {numbers}; on any other target it prints that and stops"
+        return f"written for {numbers}; on any other target they print that and stop"
 
 
 def _of_driver(name: str) -> bool:

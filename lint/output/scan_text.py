@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from ptxguard.binary.demangle import family
-from ptxguard.compiled import NEVER_RUNS, reaches, worst_cost
+from ptxguard.compiled import NEVER_RUNS, is_of, reaches, worst_cost
 from ptxguard.output.scan_json import summary
 from ptxguard.output.style import LABEL, WIDTH, printable
 
@@ -82,9 +82,8 @@ def _families(finding: Finding, found: Inventory) -> Iterator[tuple[str, int]]:
     counts = Counter(
         family(kernel.name)
         for artifact in found.artifacts
-        if artifact.path == finding.path
         for reach in reaches(artifact)
-        if reach.symbol == finding.syscall and finding.code in ("TMA101", "TMA103")
+        if is_of(finding, reach)
         for _, kernel in reach.pairs
     ) or Counter(family(kernel.name) for kernel in finding.kernels)
     ordered = counts.most_common()

@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ptxguard.effects import price_words, target_words
+from ptxguard.effects import UNKNOWN_FUNCTION, price_words, target_words
 from ptxguard.output.chain import render_chain, render_kernels
 from ptxguard.output.frame import render_frame
 from ptxguard.output.style import LABEL, WIDTH, printable
@@ -79,6 +79,9 @@ def _target_text(finding: Finding) -> str:
 
 def _price(finding: Finding, style: Style, priced: dict[tuple[Cost, ...], str]) -> Iterator[str]:
     if finding.syscall is None:
+        return
+    if finding.syscall == UNKNOWN_FUNCTION:
+        yield from style.field("price", "unknown, as the driver function is")
         return
     if not finding.cost:
         yield from style.field("price", "unknown: none of the cards asked for runs code for these targets")
