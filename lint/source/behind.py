@@ -21,17 +21,19 @@ RESIZING_LIBRARY = ("warpgroup_reg_alloc", "warpgroup_reg_dealloc", "setmaxnreg_
 MAPPING = ("mapa", "map_shared_rank", "set_block_rank")
 # The rank of a CTA (0 to 15) stands from bit 24 on in a shared::cluster address: a value of such bits only, a
 # mask of all others, a shift. Not 0xffffffff and 0x80000000, which lane masks and signs are.
-RANK_NUMBER = (
+_HEX = (
     r"(?:\b0x[0']*(?:[1-9a-f]|10|ff)(?:'?0){6}u?l*\b|\b0xf[0-9a-e](?:'?f){6}u?l*\b"
-    r"|\b16777216u?l*\b|<<\s*24\b)"
+    r"|\b16777216u?l*\b)"
 )
-_RANK_NUMBER = re.compile(RANK_NUMBER, re.IGNORECASE)
+_HEX_NUMBER = re.compile(_HEX, re.IGNORECASE)
+_HEX_PARTS = ("000000", "0'000", "FFFFFF", "ffffff", "16777216")
+_SHIFT = re.compile(r"<<\s*24\b")
+_SHIFT_PARTS = ("<< 24", "<<24")
 # A constant of such a value; a variable that is shifted somewhere is none.
 _CONSTANT = re.compile(
-    r"\bconst(?:expr)?\b[^;(){}=\n]*?\b([a-z_]\w*)\s*[={]\s*[({]*\s*(?:1u?l*\s*)?" + RANK_NUMBER,
+    r"\bconst(?:expr)?\b[^;(){}=\n]*?\b([a-z_]\w*)\s*[={]\s*[({]*\s*(?:1u?l*\s*<<\s*24\b|" + _HEX + ")",
     re.IGNORECASE,
 )
-_NUMBER_PARTS = ("000000", "0'000", "FFFFFF", "ffffff", "16777216", "<< 24", "<<24")
 
 
 class Behind:
@@ -52,10 +54,11 @@ class Behind:
         self._words = words
         self._library = library
         self._ranks = ranks
+        self._names_of: dict[CppFile, set[str]] = {}
 
     def leads(self, function: Function) -> str:
         """What in the function leads to one of the words: a name or the word itself; "" for nothing."""
-        written = self._written(_text(function))
+        written = self.written(_text(function))
         if written:
             return written
         first, last = function.body
@@ -64,49 +67,64 @@ class Behind:
             if name in named:
                 return name
         connected = self._graph.project.connected
-        for name in sorted(named & self._names.keys()):
-            if any(home is function.unit or connected(function.unit, home) for home in self._names[name]):
-                return name
+        for home in self._homes:
+            if home is function.unit or connected(function.unit, home):
+                used = named & self._names(home)
+                if used:
+                    return min(used)
         return ""
 
-    def _written(self, text: str) -> str:
-        number = _RANK_NUMBER.search(text) if self._ranks else None
-        return number[0] if number else next((word for word in self._words if word in text), "")
+    def written(self, text: str) -> str:
+        """The first of the words, or such a number, that stands in a text; "" for nothing."""
+        number = _rank_number(text) if self._ranks else ""
+        return number or next((word for word in self._words if word in text), "")
 
     @cached_property
-    def _names(self) -> dict[str, list[CppFile]]:
-        """Function, macro or constant that leads to one of the words -> files that define it so."""
-        found: dict[str, list[CppFile]] = {}
-        project = self._graph.project
-        sought = (*self._words, *(_NUMBER_PARTS if self._ranks else ()))
-        for unit in dict.fromkeys(unit for word in sought for unit in project.with_word(word)):
-            words = {*self._words, *self._library}
-            if self._ranks:
-                words.update(match[1] for match in _CONSTANT.finditer(unit.file.text))
-            names = words.difference(self._words, self._library)
-            # A helper of a helper, or a macro that calls one, in the same file.
-            for _ in range(3):
-                more = {name for name in self._leading(unit, words) if name not in words}
-                if not more:
-                    break
-                words |= more
-                names |= more
-            for name in names:
-                found.setdefault(name, []).append(unit)
-        return found
+    def _homes(self) -> list[CppFile]:
+        """Files in which one of the words stands, or a part of such a number."""
+        sought = (*self._words, *((*_HEX_PARTS, *_SHIFT_PARTS) if self._ranks else ()))
+        found = dict.fromkeys(unit for word in sought for unit in self._graph.project.with_word(word))
+        return [unit for unit in found if self.written(unit.file.text)]
+
+    def _names(self, unit: CppFile) -> set[str]:
+        """Functions, macros and constants of a file that lead to one of the words."""
+        known = self._names_of.get(unit)
+        if known is not None:
+            return known
+        words = {*self._words, *self._library}
+        if self._ranks:
+            words.update(match[1] for match in _CONSTANT.finditer(unit.file.text))
+        names = words.difference(self._words, self._library)
+        # A helper of a helper, or a macro that calls one, in the same file.
+        for _ in range(3):
+            more = {name for name in self._leading(unit, words) if name not in words}
+            if not more:
+                break
+            words |= more
+            names |= more
+        self._names_of[unit] = names
+        return names
 
     def _leading(self, unit: CppFile, words: set[str]) -> Iterator[str]:
         for function in self._graph.structure(unit).functions:
             first, last = function.body
             texts = unit.tokens.texts[first:last]
-            if not function.is_kernel and (self._written(_text(function)) or not words.isdisjoint(texts)):
+            if not function.is_kernel and (self.written(_text(function)) or not words.isdisjoint(texts)):
                 # A functor or a conversion is used by the name of its class.
                 member = function.scope and function.name.startswith(("operator()", "operator "))
                 yield function.scope[-1] if member else function.name
         for definition in unit.definitions:
             value = definition.value
-            if value is not None and (self._written(value) or any(word in value for word in words)):
+            if value is not None and (self.written(value) or any(word in value for word in words)):
                 yield definition.name
+
+
+def _rank_number(text: str) -> str:
+    """The first number that changes the rank in an address; cheap where there is none."""
+    found = _SHIFT.search(text)
+    if found is None and any(part in text for part in _HEX_PARTS):
+        found = _HEX_NUMBER.search(text)
+    return found[0] if found is not None else ""
 
 
 def _text(function: Function) -> str:

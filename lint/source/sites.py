@@ -15,7 +15,7 @@ from ptxguard.model import AddressVerdict, ClusterVerdict, CopySite
 from ptxguard.source.address import AddressFlow
 from ptxguard.source.asmcode import AsmCodes
 from ptxguard.source.asmsites import StatementFlow
-from ptxguard.source.behind import MAPPING, RANK_NUMBER, RESIZING, RESIZING_LIBRARY, Behind
+from ptxguard.source.behind import MAPPING, RESIZING, RESIZING_LIBRARY, Behind
 from ptxguard.source.callgraph import CallGraph
 from ptxguard.source.cluster import ClusterSizes, merge
 from ptxguard.source.constants import Constants
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ptxguard.source.wrappersites import WrapperSites
 
 _COPY_WORD = "cp.async.bulk"
-# What makes an address another CTA's.
-_MAPPING = re.compile(rf"(?-i:{'|'.join(MAPPING)})|{RANK_NUMBER}", re.IGNORECASE)
 # The largest file seen holds 35; a generator that writes more gets an error entry instead of an endless run.
 MAX_COPIES = 1000
 # Mnemonics of AMD GCN and CDNA: device code too, but not ours.
@@ -338,9 +336,9 @@ class SiteFinder:
     def _doubted(self, cluster: ClusterVerdict, owner: Owner, kernels: list[Function]) -> ClusterVerdict:
         """Launches prove nothing about an unknown address in code that maps addresses to other CTAs."""
         for unit in {one.unit for one in (owner, *kernels)}:
-            used = _MAPPING.search(unit.file.text)
-            if used is not None:
-                doubt = f"{unit.file.path} uses {used[0]}, and the address is not followed"
+            used = self._mapping.written(unit.file.text)
+            if used:
+                doubt = f"{unit.file.path} uses {used}, and the address is not followed"
                 return replace(cluster, reason=f"{cluster.reason}; but {doubt}", launches_in_sight=False)
         called = (owner, *kernels) if isinstance(owner, Function) else kernels
         for function in called:
