@@ -169,6 +169,44 @@ def test_a_compiler_that_writes_fatbins_holds_none_in_its_code(tmp_path, streame
     assert [image.kernel_count for a in found.artifacts for image in a.images if image.kernel_count]
 
 
+CUBIN = (DATA / "facts.sm_80.cubin").read_bytes()
+
+
+def with_section_at_end(data, low, high):
+    """The object with `.nv_fatbin` moved behind all else, and other bytes in its old place."""
+    moved = bytearray(data) + bytes(-len(data) % 16)
+    (table,) = struct.unpack_from("<Q", moved, 40)
+    for row in range(table, table + 64 * struct.unpack_from("<H", moved, 60)[0], 64):
+        if struct.unpack_from("<QQ", moved, row + 24) == (low, high - low):
+            struct.pack_into("<Q", moved, row + 24, len(moved))
+    section = bytes(moved[low:high])
+    moved[low:high] = CUBIN[: high - low].ljust(high - low, b"\1")
+    return bytes(moved) + section
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        OBJECT,
+        OBJECT + CUBIN,  # a bare image behind the section
+        with_section_at_end(OBJECT, 0x5B8, 0x5B8 + 0x2680),  # a cut one in front of it
+        with_section_at_end(OBJECT, 0x5B8, 0x5B8 + 0x2680)[:-40],
+        OBJECT[:0x5B8] + b"\0" * 8 + OBJECT[0x5C0:],  # the section does not begin with a fatbin
+        OBJECT + OPERAND,
+        OBJECT + FATBIN[:3000],
+        portable_executable(FATBIN) + CUBIN,
+        portable_executable(FATBIN, size=1 << 20),
+    ],
+    ids=range(9),
+)
+def test_sections_first_and_the_file_in_order_say_the_same(tmp_path, data):
+    (tmp_path / "lib.so").write_bytes(data)
+    path = str(tmp_path / "lib.so")
+    alone, together = inventory(path), inventory(path, jobs=2)
+    assert together.artifacts == alone.artifacts
+    assert sorted(errors_of(together)) == sorted(errors_of(alone))
+
+
 @pytest.mark.parametrize(("flags", "errors"), [(0x60000020, 0), (0x40000040, 1)])
 def test_code_of_windows_is_told_from_data(tmp_path, flags, errors):
     (tmp_path / "lib.dll").write_bytes(portable_executable(OPERAND, name=b".any", flags=flags))

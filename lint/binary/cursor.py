@@ -85,6 +85,10 @@ class MappedCursor(Cursor):
         self.position = min(before + count, len(self._view))
         return self.position - before
 
+    def enter(self, position: int) -> None:
+        """Move to any place: bytes that are all at hand can be entered anywhere."""
+        self.position, self._next = position, -1
+
     def seek_any(self, patterns: tuple[bytes, ...]) -> bool:
         """See `Cursor.seek_any`; no byte is searched twice for the same pattern."""
         nearest = self._next_of(patterns[0])

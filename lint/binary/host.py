@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ptxguard.errors import BinaryError
@@ -63,6 +64,20 @@ class HostFile:
         cursor.keep(start, table_at + size - start)
         self._table = (start, table_at, names)
 
+    def device_ranges(self, kept: bytes) -> list[tuple[int, int]]:
+        """(start, end) of the sections that fatbins fill, in the order of the file; empty where not known."""
+        sections = sorted((s.offset, s.offset + s.size) for s in self._known(kept) if not s.code)
+        apart = all(end <= start for (_, end), (start, _) in pairwise(sections))
+        return sections if apart else []
+
+    def _known(self, kept: bytes) -> list[HostSection]:
+        if self._table is None:
+            return self._sections
+        start, table_at, names = self._table
+        if len(kept) - (table_at - start) < _SECTION_BYTES:
+            return []
+        return _elf_sections(kept, table_at - start, names, start)
+
     def unproven(
         self, kept: bytes, walked: list[tuple[int, int]], doubted: list[tuple[int, BinaryError]], end: int
     ) -> list[BinaryError]:
@@ -75,16 +90,15 @@ class HostFile:
                 Inside instructions they are an operand (the compiler inside libcudnn writes fatbins).
             end: size of the file.
         """
-        sections = self._sections
         if self._table is not None:
-            start, table_at, names = self._table
-            if len(kept) < table_at - start or (len(kept) - (table_at - start)) < _SECTION_BYTES:
+            start, table_at, _ = self._table
+            if len(kept) - (table_at - start) < _SECTION_BYTES:
                 return [error for _, error in doubted] + [
                     BinaryError(
                         f"ELF file ends before its section table at {table_at:#x}; it is cut off", offset=end
                     )
                 ]
-            sections = _elf_sections(kept, table_at - start, names, start)
+        sections = self._known(kept)
         code = [section for section in sections if section.code]
         device = [section for section in sections if not section.code]
         return [

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ptxguard.binary import elf, fatbin
 from ptxguard.binary.container import Blob, open_blobs, open_bytes
+from ptxguard.binary.cursor import MappedCursor
 from ptxguard.binary.facts import Artifact, Image
 from ptxguard.binary.host import HostFile
 from ptxguard.binary.image import Wish, listed, read_cubin, read_ptx
@@ -121,7 +122,8 @@ class _BlobReader:
             if _PTX_HEAD.match(bytes(self.cursor.peek(_PTX_HEAD_BYTES))):
                 self._ptx()
             else:
-                self._walk()
+                if not self._walk_sections_first(host):
+                    self._walk()
                 self._gather()
             for error in host.unproven(self.cursor.kept(), self.walked, self.doubted, self.cursor.position):
                 self._fail(error)
@@ -144,9 +146,40 @@ class _BlobReader:
         self.failed = True
         self.errors.append(BinaryError(error.message, path=self.blob.label, offset=error.offset))
 
-    def _walk(self) -> None:
+    def _walk_sections_first(self, host: HostFile) -> bool:
+        """Walk the device sections, then the bytes around them while processes read what was found.
+
+        False, and nothing is kept, where the sections cannot be told ahead or other bytes hold device code
+        too: images are numbered as they stand in the file.
+        """
         cursor = self.cursor
-        while cursor.seek_any((fatbin.MAGIC, _ELF_MAGIC)):
+        if self.readers.jobs < 2 or not self.blob.mapped or not isinstance(cursor, MappedCursor):
+            return False
+        ranges = host.device_ranges(cursor.kept())
+        if not ranges:
+            return False
+        around: list[tuple[int, int | None]] = []
+        start = 0
+        errors_before = len(self.errors)
+        for low, high in ranges:
+            around.append((start, low))
+            cursor.enter(low)
+            self._walk(high)
+            start = max(high, cursor.position)
+        in_sections = len(self.images), len(self.errors)
+        for begin, end in [*around, (start, None)]:
+            cursor.enter(begin)
+            self._walk(end)
+        if (len(self.images), len(self.errors)) == in_sections:
+            return True
+        self.images, self.pending, self.walked, self.doubted, self.failed = [], [], [], [], False
+        del self.errors[errors_before:]
+        cursor.enter(0)
+        return False
+
+    def _walk(self, end: int | None = None) -> None:
+        cursor = self.cursor
+        while cursor.seek_any((fatbin.MAGIC, _ELF_MAGIC)) and (end is None or cursor.position < end):
             start = cursor.position
             head = cursor.peek(elf.HEADER_BYTES)
             if fatbin.is_container(head):

@@ -95,6 +95,7 @@ def speed(path, repeat, tools):
         ("decompression, sm_12x", lambda: unpack_all(own), 0),
         ("decompression, all", lambda: unpack_all(every), 1),
         ("syscalls to kernels, sm_12x", lambda: inventory(path, twelve), 0),
+        ("the same, 2 processes", lambda: inventory(path, twelve, jobs=2), 0),
         ("syscalls to kernels, all", lambda: inventory(path, Wish(digest=False)), 1),
         ("the same, 2 processes", lambda: inventory(path, Wish(digest=False), jobs=2), 1),
         ("facts of all kernels as JSON, 2 processes", lambda: facts_as_json(path, 2), 1),
