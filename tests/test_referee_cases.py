@@ -222,6 +222,22 @@ def test_rank_bits_set_on_the_variable_itself(tmp_path, change):
     assert look(tmp_path, {"main.cu": text}).only.address.destination == "peer"
 
 
+@pytest.mark.parametrize(
+    "made", ["[=]() { return n; }()", "[&] { if (n) { return 1; } return n; }()", "(*pick)(n)", "pick[0](n)"]
+)
+def test_an_offset_that_a_call_without_a_name_makes(tmp_path, made):
+    # A lambda called where it stands, as DeepEP's kernels choose roles; "" is found at every place of a text.
+    text = HELPER + (
+        "__global__ void k(const void* s, int n, int (**pick)(int)) {\n"
+        "  __shared__ float tile[64]; __shared__ unsigned long long bar;\n"
+        f"  int role = {made};\n"
+        "  unsigned d = (unsigned)__cvta_generic_to_shared(tile + 8 * role) + 4 * role;\n"
+        "  load(d, s, (unsigned)__cvta_generic_to_shared(&bar));\n"
+        "}\nvoid host(const void* s, int (**p)(int)) { k<<<1, 1>>>(s, 1, p); }\n"
+    )
+    assert look(tmp_path, {"main.cu": text}).only.address.destination == "local"
+
+
 def test_alignment_and_steps_keep_the_variable_local(tmp_path):
     text = HELPER + (
         "__global__ void k(const void* s, int n) {\n"

@@ -98,7 +98,9 @@ class CallGraph:
         return self.structure(unit).enclosing(unit.tokens.at(offset))
 
     def functions_named(self, name: str) -> list[Function]:
-        """Every definition of a function of that name in the tree."""
+        """Every definition of a function of that name in the tree; "" (a call of an expression) names none."""
+        if not name:
+            return []
         known = self._named.get(name)
         if known is None:
             known = []

@@ -17,7 +17,7 @@ def may_define(text: str, name: str) -> bool:
     """
     place = text.find(name)
     while place >= 0:
-        after = place + len(name)
+        after = place + max(len(name), 1)
         if _opens_body(text, after):
             return True
         place = text.find(name, after)
