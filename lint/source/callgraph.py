@@ -98,7 +98,7 @@ class CallGraph:
         return self.structure(unit).enclosing(unit.tokens.at(offset))
 
     def functions_named(self, name: str) -> list[Function]:
-        """Every definition of a function of that name in the tree; "" (a call of an expression) names none."""
+        """Every definition of a function of that name in the tree; "" (the call of a lambda) names none."""
         if not name:
             return []
         known = self._named.get(name)
